@@ -173,12 +173,11 @@ func (n node) fleetTimeline(c *call) (*answer, error) {
 	}
 	ctx, cancel := context.WithTimeout(c.request.Context(), askTimeout)
 	defer cancel()
-	select {
-	case n.asking <- struct{}{}:
-		defer func() { <-n.asking }()
-	case <-ctx.Done():
-		return nil, fail(http.StatusServiceUnavailable, "the other nodes are being asked by others").with("Retry-After", strconv.Itoa(retryAfter))
+	done, bad := n.asking.ask(ctx)
+	if bad != nil {
+		return nil, bad
 	}
+	defer done()
 	return jsonAnswer(http.StatusOK, n.Watch.FleetTimeline(ctx, q))
 }
 

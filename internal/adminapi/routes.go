@@ -51,7 +51,7 @@ func (h *Handler) routes() []route {
 		usage{o, h.lookups}.routes(), tiers{o}.routes(),
 		rulesInForce{o}.routes(), ruleDocuments{o}.routes(), ruleVersions{}.routes(), ruleDrafts{o, h.reviews}.routes(), ruleAdvice{ruleDrafts{o, h.reviews}}.routes(), ruleRows{}.routes(), switchRoutes{o}.routes(), drills{o}.routes(), snapshots{o, h.followers}.routes(),
 		billing{o}.routes(),
-		node{o, h.lookups, h.asking}.routes(), prometheus{o}.routes(), events{o}.routes(), (&live{Options: o, streams: h.streams, authenticate: h.authenticate}).routes(),
+		node{o, h.lookups, h.asking}.routes(), prometheus{o}.routes(), events{o}.routes(), fleetEvents{o, h.asking}.routes(), (&live{Options: o, streams: h.streams, authenticate: h.authenticate}).routes(),
 		[]route{changesRoute, whoRoute, {
 			method: http.MethodGet, path: "openapi.json", scope: Read, local: true, id: "getOpenAPI", summary: "This document",
 			serve: func(*call) (*answer, error) {

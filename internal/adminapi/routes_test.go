@@ -83,6 +83,7 @@ var examples = map[string]example{
 	"getDualRun":            {"", "", 200},
 	"getRegions":            {"", "", 200},
 	"getSettings":           {"", "", 200},
+	"listFleetEvents":       {"?limit=5&node=one&outcome=over&domain=api", "", 200},
 	"listEvents":            {"?limit=5&outcome=over&domain=api&rule=api.tenant", "", 200},
 	"getEvent":              {"", "", 200},
 	"explainRequest":        {"", explained, 200},

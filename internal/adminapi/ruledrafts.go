@@ -286,7 +286,7 @@ func (d ruleDrafts) remembered(c *call) rulereview.Remembered {
 		r.Node = d.Watch.Overview().Node.Name
 	}
 	if d.Watch.OtherEvents != nil {
-		r.Others = d.Watch.OtherEvents(c.request.Context(), c.now.Add(-rulereview.Lookback))
+		r.Others = d.Watch.OtherEvents(c.request.Context(), EventsQuestion{Filter: view.EventFilter{Since: c.now.Add(-rulereview.Lookback).UnixMilli()}})
 	}
 	return r
 }

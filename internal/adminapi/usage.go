@@ -161,7 +161,7 @@ func (t turns) wait(ctx context.Context) (done func(), bad *problem) {
 	case t <- struct{}{}:
 		return func() { <-t }, nil
 	case <-ctx.Done():
-		return nil, fail(http.StatusServiceUnavailable, "too many look at usage").with("Retry-After", "1")
+		return nil, fail(http.StatusServiceUnavailable, "too many ask for usage or for explanations at once; hint: try again in a second").with("Retry-After", "1")
 	}
 }
 

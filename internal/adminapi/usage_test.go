@@ -213,7 +213,7 @@ func TestUsageWithoutParts(t *testing.T) {
 	cancel()
 	busy := &call{request: httptest.NewRequestWithContext(ctx, "GET", "/", http.NoBody)}
 	var bad *problem
-	if _, err := (usage{s.handler.options, s.handler.lookups}).of(busy, []quotas.Name{{}}, nil); !errors.As(err, &bad) || bad.Status != 503 {
+	if _, err := (usage{s.handler.options, s.handler.lookups}).of(busy, []quotas.Name{{}}, nil); !errors.As(err, &bad) || bad.Status != 503 || !strings.Contains(bad.Detail, "usage or for explanations") {
 		t.Errorf("while others look: %v", err)
 	}
 	s.handler.options.Limiter, s.handler.options.Usage, s.handler.options.SignUsageToken = nil, nil, nil

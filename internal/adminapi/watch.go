@@ -11,8 +11,8 @@ import (
 
 // Watch is what a node shows of itself and of what it decides. A part that is nil is one
 // that the process does not have; its routes say so. The functions are called often,
-// and by several at once: they answer from memory, but for Fleet, FleetTimeline and Explain, which
-// may wait for the store, and Prometheus.
+// and by several at once: they answer from memory, but for Fleet, FleetTimeline, OtherEvents and Explain,
+// which may wait for the store, and Prometheus.
 type Watch struct {
 	// Overview says how the node is.
 	Overview func() view.Overview
@@ -43,9 +43,9 @@ type Watch struct {
 	// Events are those that are remembered, and Follow returns those that come.
 	Events Events
 	Follow func(f view.EventFilter) (Follower, error)
-	// OtherEvents asks the other nodes what they remember since an instant, and waits for them some seconds at
-	// most. Keys in it are plain.
-	OtherEvents func(ctx context.Context, since time.Time) []rulereview.NodeEvents
+	// OtherEvents asks the other nodes what they remember, and waits for them some seconds at most. Keys in it
+	// are plain.
+	OtherEvents func(ctx context.Context, q EventsQuestion) []rulereview.NodeEvents
 }
 
 // FleetQuestion asks what nodes have answered from one instant to another, in at most Most steps.

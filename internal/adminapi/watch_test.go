@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/rulereview"
 	"github.com/headgate/headgate/internal/view"
 )
 
@@ -214,8 +217,9 @@ func testWatch() *Watch {
 			}
 			return e, nil
 		},
-		Events: events,
-		Follow: events.follow,
+		Events:      events,
+		Follow:      events.follow,
+		OtherEvents: func(context.Context, EventsQuestion) []rulereview.NodeEvents { return nil },
 	}
 }
 
@@ -390,6 +394,16 @@ func TestExplain(t *testing.T) {
 	r := s.want(s.do(Read, "POST", "explain", `{"domain":"away",`+one+`}`), 503)
 	if strings.Contains(string(r.body), "database") || !strings.Contains(s.reported(), "explain a request: the store is away") {
 		t.Errorf("%s %s", r.body, s.reported())
+	}
+	for range maxLookups {
+		s.handler.lookups <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	busy := &call{request: httptest.NewRequestWithContext(ctx, "POST", "/", http.NoBody), body: []byte(explained)}
+	var bad *problem
+	if _, err := (node{s.handler.options, s.handler.lookups, nil}).explain(busy); !errors.As(err, &bad) || bad.Status != 503 || !strings.Contains(bad.Detail, "usage or for explanations") {
+		t.Errorf("while others look: %v", err)
 	}
 }
 

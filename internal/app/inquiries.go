@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate/internal/adminapi"
@@ -29,6 +30,10 @@ type timelineBody struct {
 type eventsBody struct {
 	Since time.Time `json:"since"`
 	Most  int       `json:"most"`
+	// Filter chooses among them, and Event is the id of the only one that is wanted; "": any. A node of an older
+	// version tells what it has since Since.
+	Filter view.EventFilter `json:"filter,omitzero"`
+	Event  string           `json:"event,omitempty"`
 }
 
 // leastEvents is how many events each node is asked for at least, however many nodes there are.
@@ -86,9 +91,7 @@ func (w *watching) answerEvents(body eventsBody, room int) ([]byte, error) {
 	if w.seal == nil {
 		return nil, nil
 	}
-	events, cut, err := rulereview.Collect(context.Background(), func(cursor string) (view.Events, error) {
-		return w.events.Recent(view.EventFilter{}, 0, cursor)
-	}, body.Since, body.Most)
+	events, cut, err := w.remembered(body)
 	if err != nil {
 		return nil, err
 	}
@@ -99,21 +102,38 @@ func (w *watching) answerEvents(body eventsBody, room int) ([]byte, error) {
 	return w.seal.Close(eventsQuestion, data), nil
 }
 
-// otherEvents returns what the other nodes remember since an instant.
-func (w *watching) otherEvents(ctx context.Context, since time.Time) []rulereview.NodeEvents {
-	others := w.nodes.Fleet(time.Now()).Nodes[1:]
+// remembered returns the events that another node asks for, and whether there are more.
+func (w *watching) remembered(body eventsBody) (events []view.Event, cut bool, err error) {
+	if body.Event != "" {
+		if e, ok := w.events.Event(body.Event); ok {
+			events = append(events, e)
+		}
+		return events, false, nil
+	}
+	return rulereview.Collect(context.Background(), func(cursor string) (view.Events, error) {
+		return w.events.Recent(body.Filter, 0, cursor)
+	}, body.Since, body.Most)
+}
+
+// otherEvents returns what the other nodes remember.
+func (w *watching) otherEvents(ctx context.Context, q adminapi.EventsQuestion) []rulereview.NodeEvents {
+	others := slices.DeleteFunc(slices.Clone(w.nodes.Fleet(time.Now()).Nodes[1:]), func(n view.Node) bool { return q.Node != "" && n.Name != q.Node })
 	if len(others) == 0 {
 		return nil
+	}
+	most := q.Most
+	if most == 0 {
+		most = max(leastEvents, rulereview.MaxEvents/(len(others)+1))
 	}
 	answers, why := map[string][][]byte{}, "it has not answered"
 	switch {
 	case w.seal == nil:
 		why = "nodes tell each other of events only with one --audit-hash-key on all of them"
 	case w.inquiry != nil:
-		body, err := json.Marshal(eventsBody{since, max(leastEvents, rulereview.MaxEvents/(len(others)+1))})
+		body, err := json.Marshal(eventsBody{Since: time.UnixMilli(q.Filter.Since), Most: most, Filter: q.Filter, Event: q.Event})
 		var list []inquiry.Answer
 		if err == nil {
-			list, err = w.inquiry.Ask(ctx, inquiry.Question{Kind: eventsQuestion, Parts: inquiry.PartsFor(len(others)), Body: body}, len(others))
+			list, err = w.inquiry.Ask(ctx, inquiry.Question{Kind: eventsQuestion, Node: q.Node, Parts: inquiry.PartsFor(len(others)), Body: body}, len(others))
 		}
 		if err != nil {
 			why = err.Error()

@@ -13,6 +13,14 @@ type Prometheus struct {
 	PrometheusTokenFile string `group:"admin" name:"prometheus-token-file" placeholder:"FILE" help:"File of the bearer token that --prometheus-url asks for. Read again for each question. Default: none."`
 }
 
+// validateAsked refuses a Prometheus that nobody would ask: operators, who do, are served elsewhere or nowhere.
+func (p *Prometheus) validateAsked(operators bool) error {
+	if operators {
+		return nil
+	}
+	return unused("admin-addr", "neither the admin API nor the dashboard is served", given{"prometheus-url", p.PrometheusURL != (StoreURL{})})
+}
+
 func (p *Prometheus) validate() error {
 	if p.PrometheusURL == (StoreURL{}) {
 		return unused("prometheus-url", "no Prometheus is asked", given{"prometheus-token-file", p.PrometheusTokenFile != ""})

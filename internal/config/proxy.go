@@ -99,6 +99,7 @@ func (s *Proxy) validateOperators() error {
 	if s.AdminAddr == "" && s.DashboardAddr == "" {
 		return errors.Join(
 			unused("admin-addr", "neither the admin API nor the dashboard is served", given{"admin-tokens", s.AdminTokens != ""}, given{"admin-hash-key", s.AdminHashKey != ""}),
+			s.Prometheus.validateAsked(false),
 			s.Admin.validate(), s.Dashboard.validate(s.AdminTokens),
 		)
 	}

@@ -83,6 +83,7 @@ func TestBadProxySettings(t *testing.T) {
 		{good + "--admin-addr=:1", "--admin-tokens: nobody could ask; hint:"},
 		{good + "--dashboard-addr=:1", "--admin-tokens: nobody could log in to the dashboard; hint:"},
 		{good + "--admin-tokens=t --admin-hash-key=k", "--admin-tokens, --admin-hash-key: nothing comes of it without --admin-addr, because neither"},
+		{good + "--prometheus-url=http://h:1", "--prometheus-url: nothing comes of it without --admin-addr, because neither"},
 		{good + "--admin-addr=9090 --admin-tokens=t", `--admin-addr: address "9090" is not host:port`},
 		{good + "--dashboard-addr=:1 --admin-tokens=t --dashboard-session=1s", "--dashboard-session: 1s is out of range"},
 		{good + "--store-budget=0s", "--store-budget: 0s is out of range"},

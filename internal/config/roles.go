@@ -68,6 +68,7 @@ func (s *Serve) validateRoles() error {
 	refuse(!does.Decide && s.TLSCert != "", "tls-cert", "decide")
 	refuse(!does.Decide && s.UsageAddr != "" && s.UsageAddr != defaultOf[Serve]("UsageAddr"), "usage-addr", "decide")
 	refuse(!does.Admin && s.AdminAddr != "", "admin-addr", "admin")
+	refuse(!does.Admin && s.PrometheusURL != (StoreURL{}), "prometheus-url", "admin")
 	refuse(!does.Dashboard && s.DashboardAddr != "", "dashboard-addr", "dashboard")
 	if does.Alone() {
 		problems = append(problems, s.refuseAlone()...)

@@ -98,6 +98,9 @@ func (s *Serve) validateUnused() error {
 	if s.UsageKey == "" && s.UsageAddr != "" && s.UsageAddr != defaultOf[Serve]("UsageAddr") {
 		problems = append(problems, unused("usage-key", "customers have no tokens", given{"usage-addr", true}))
 	}
+	if does, err := s.Does(); err == nil && does.Admin {
+		problems = append(problems, s.Prometheus.validateAsked(s.AdminAddr != "" || s.DashboardAddr != ""))
+	}
 	if s.AuthAddr == "" {
 		problems = append(problems, unused("auth-addr", "no gateway asks by sub-requests", given{"check-id-header", s.CheckIDHeader != ""}))
 	}

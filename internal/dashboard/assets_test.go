@@ -115,6 +115,23 @@ func reach(t *testing.T, texts map[string]string, name string, loaded map[string
 
 // A first load is small; other pages are loaded when somebody goes there, and no file is never
 // loaded. Nothing comes from anywhere else.
+// Labels are the words that operators know, and no page says that every node does what only those do that share a
+// database.
+func TestWords(t *testing.T) {
+	d := newDesk(t)
+	for path, a := range d.handler.(*handler).files {
+		text := string(a.plain)
+		for _, word := range []string{
+			"Refused since", "Switched off", "of the traffic\", about", "Time that decisions", "Take back", "taken back", "Forget what", "All back", "all back",
+			"Another rule stood", "Stands for", "One of those that", "how it begins", "Only it denies", "Only the main ones", "very node obeys", "on every node", "refused, degraded", "Rejected",
+		} {
+			if strings.Contains(text, word) {
+				t.Errorf("%s: %q", path, word)
+			}
+		}
+	}
+}
+
 func TestFirstLoad(t *testing.T) {
 	d := newDesk(t)
 	files := d.handler.(*handler).files

@@ -92,6 +92,9 @@ func (s *PrometheusServer) ready() error {
 	return nil
 }
 
+// Kill ends the server at once.
+func (s *PrometheusServer) Kill() { s.proc.Kill() }
+
 // Output returns the end of what the server has logged.
 func (s *PrometheusServer) Output() string { return s.proc.Output() }
 

@@ -73,6 +73,23 @@ type Events struct {
 	NextCursor string `json:"next_cursor,omitempty"`
 }
 
+// FleetEvents are events that nodes remember, the latest first.
+type FleetEvents struct {
+	Events []Event      `json:"events"`
+	Nodes  []EventsNode `json:"nodes"`
+	// Cut says that nodes remember older ones, too.
+	Cut bool `json:"cut,omitempty"`
+}
+
+// EventsNode is a node that was asked for events.
+type EventsNode struct {
+	Node string `json:"node"`
+	// Events is how many it has told of that were asked for.
+	Events int `json:"events"`
+	// Unknown says why it has told nothing, "" where it has told.
+	Unknown string `json:"unknown,omitempty"`
+}
+
 // EventFilter chooses events. The zero value chooses all; of several fields all must
 // agree.
 type EventFilter struct {

@@ -85,6 +85,7 @@ type stage struct {
 	store *testserver.RedisServer
 	// replica is read in place of the database of tenants, which primary is.
 	replica, primary *testserver.PostgresServer
+	prometheus       *testserver.PrometheusServer
 	// others are further nodes with the same store, by their names.
 	others map[string]*stage
 }
@@ -216,6 +217,7 @@ func (s *stage) control() http.Handler {
 		_, _ = io.Copy(w, resp.Body)
 	})
 	mux.HandleFunc("POST /store/kill", func(http.ResponseWriter, *http.Request) { s.store.Kill() })
+	mux.HandleFunc("POST /prometheus/kill", func(http.ResponseWriter, *http.Request) { s.prometheus.Kill() })
 	// lag has the replica replay no more, and something to replay.
 	mux.HandleFunc("POST /replica/lag", func(http.ResponseWriter, *http.Request) {
 		s.replica.PauseReplay()
@@ -426,6 +428,11 @@ descriptors:
   - key: guarded
     rate_limit: {unit: hour, requests_per_unit: 100}
     secondary_limits: [{name: spikes, unit: hour, requests_per_unit: 1}]
+  - key: plan
+    rate_limit: {unit: hour, requests_per_unit: 100}
+    soft_limit: {at: 80%, action: warn}
+    schedule: [{cron: "0 22 * * *", for: 8h, time_zone: Europe/Berlin, factor: 3}]
+    candidate: {rate_limit: {unit: hour, requests_per_unit: 90}}
   - key: calls
     concurrency: {limit: 1, timeout: 1h, hold: call_id}
 `
@@ -434,6 +441,22 @@ descriptors:
 // the events of a time.
 func TestHistory(t *testing.T) {
 	newStage(t, withTenants(t)).play("history.mjs")
+}
+
+// The 30 and the 90 days of a real Prometheus are drawn, of all nodes and of the one that is picked; while
+// it is away the page says so, and goes on telling what nodes remember themselves.
+func TestHistoryOfPrometheus(t *testing.T) {
+	ops := net.JoinHostPort("127.0.0.1", strconv.Itoa(testserver.FreePort(t)))
+	prometheus := testserver.Prometheus(t, `
+global: {scrape_interval: 1s, scrape_timeout: 1s}
+scrape_configs:
+  - job_name: headgate
+    static_configs: [{targets: ["`+ops+`"], labels: {instance: gate-1}}]
+`)
+	s := newStage(t, "--ops-addr", ops, "--prometheus-url", "http://"+prometheus.Addr, "--store", testserver.Redis(t, testserver.RedisConfig{}).URL(), "--store-budget", "5s")
+	s.prometheus = prometheus
+	s.join("gate-2", "--ops-addr", "127.0.0.1:0")
+	s.play("prometheus.mjs")
 }
 
 // What is switched stands on every page with who and until when; bans, secondary limits and

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { accessible, check, control, login, open, play, shot, until } from "./stage.mjs";
+import { accessible, check, control, heading, login, open, play, shot, until } from "./stage.mjs";
 
 const nodes = ["", "gate-2", "gate-3"];
 for (const [i, node] of nodes.entries()) for (let n = 0; n < 10 * (i + 1); n++) await check({ remote_address: `192.0.2.${n}-${node}` }, 1, { node });
@@ -40,6 +40,42 @@ await play(async (page) => {
   await shot(page, "fleet-keys");
   await picker.selectOption("");
   await page.getByText(/^\d+ keys of 3 nodes, by requests$/).waitFor();
+  // A key that another node has counted leads to its events, and to one of them, which that node tells.
+  await page.getByRole("table", { name: "Keys with the most requests" }).locator("tr").filter({ hasText: "192.0.2.3-gate-3" }).count().then((n) => assert.equal(n, 0, "a name that this node has not seen"));
+  await picker.selectOption("gate-3");
+  await page.getByText("30 keys of gate-3, by requests", { exact: true }).or(page.getByText("20 keys of gate-3, by requests", { exact: true })).waitFor();
+  await page.getByRole("link", { name: /^Events of / }).first().click();
+  const events = page.getByRole("table", { name: "Events, the latest first" });
+  await page.getByText(/^Of the node gate-3\. Asked at/).waitFor();
+  const told = events.getByRole("row", { name: /allowed remote_address:192\.0\.2\.\d+-gate-3 .* gate-3$/ });
+  await told.first().waitFor();
+  assert.equal(await told.count(), 1);
+  await open(page, "events");
+  await page.getByText(/^Of the node gate-3\. Asked at/).waitFor();
+  await page.goBack();
+  await told.first().waitFor();
+  await picker.selectOption("");
+  await page.getByText(/^Of 3 nodes: gate-1, gate-2, gate-3\. Asked at/).waitFor();
+  await told.first().waitFor();
+  await accessible(page, "events of all nodes");
+  await shot(page, "fleet-events");
+  await told.getByRole("rowheader").getByRole("link").click();
+  await heading(page, "Event");
+  assert.match(page.url(), /node=gate-3$/);
+  // What it says can be explained here: the store counts, whichever node has asked it.
+  await page.getByRole("link", { name: "Explain it now" }).click();
+  await page.getByText("It would be denied.").waitFor();
+  await page.getByText("1 of 1 used, 0 left").first().waitFor();
+  await page.goBack();
+  await page.getByRole("link", { name: "Events of the key" }).click();
+  await page.getByText(/^Of 3 nodes/).waitFor();
+  await told.first().waitFor();
+  // This node alone, live, does not remember it, and leads to all.
+  await page.getByLabel("Nodes", { exact: true }).selectOption("");
+  await page.getByText("Of the node gate-1, as they come.").waitFor();
+  await page.getByText("No such decision is remembered.").waitFor();
+  await page.getByRole("button", { name: "Ask all nodes" }).click();
+  await told.first().waitFor();
   // Where they differ.
   await open(page, "fleet");
   const fleet = page.getByRole("table", { name: "Nodes" });

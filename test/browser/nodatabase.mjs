@@ -12,7 +12,7 @@ await play(async (page) => {
   await accessible(page, "tenants without a database");
   await shot(page, "nodatabase-tenants");
   // What was used is known all the same.
-  await page.getByLabel("Name, or how it begins").fill("acme");
+  await page.getByLabel("Name or prefix").fill("acme");
   await page.keyboard.press("Enter");
   await heading(page, "tenant:acme");
   await page.getByRole("table", { name: "Usage" }).getByText("3 of 3").waitFor();

@@ -4,17 +4,19 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { allowed, degraded, denied, outcomeRows, requestRows, requests, unlimited } from "../../internal/dashboard/assets/counts.js";
+import { tick } from "../../internal/dashboard/assets/chart.js";
 import { csv } from "../../internal/dashboard/assets/csv.js";
 import { format, parse } from "../../internal/dashboard/assets/descriptor.js";
-import { instant, local } from "../../internal/dashboard/assets/events.js";
+import { instant, local, silentWords, toldWords } from "../../internal/dashboard/assets/events.js";
 import { otherSettings } from "../../internal/dashboard/assets/fleet.js";
-import { usedWords, verdict } from "../../internal/dashboard/assets/format.js";
+import { about, percent, seconds, usedWords, verdict } from "../../internal/dashboard/assets/format.js";
 import { missingWords, ofWords, partsOf, pointsOf, pointsOfPrometheus, prometheusWords } from "../../internal/dashboard/assets/history.js";
 import { live } from "../../internal/dashboard/assets/live.js";
 import { behind, details } from "../../internal/dashboard/assets/replica.js";
 import { tree } from "../../internal/dashboard/assets/rules.js";
 import { chosen as choose } from "../../internal/dashboard/assets/settings.js";
 import { chosen, drift, heard, sumOf } from "../../internal/dashboard/assets/sums.js";
+import { followers } from "../../internal/dashboard/assets/switches.js";
 import { storing, withLimits, withOverride, withTier } from "../../internal/dashboard/assets/tenant.js";
 
 const cases = JSON.parse(readFileSync(0, "utf8"));
@@ -122,6 +124,24 @@ assert.deepEqual(otherSettings([{ name: "a", settings: {} }, { name: "b", settin
 // What is denied by which kind of limit.
 assert.deepEqual([{ role: "ban" }, { role: "concurrency" }, { role: "secondary" }, { role: "main" }].map((e) => verdict({ outcome: "denied", ...e })), ["denied: banned", "denied: too many in flight", "denied: secondary limit", "denied"]);
 assert.equal(usedWords({ used: 20, limit: 20, role: "ban" }), "20 of 20 denials");
+
+// Numbers of an axis differ, however few a second there are.
+assert.deepEqual([0, 0.002, 0.004, 0.006].map((v) => tick(v, about, 0.002)), ["0", "0.002", "0.004", "0.006"]);
+assert.deepEqual([0, 0.025, 0.05, 0.075, 0.1].map((v) => tick(v, about, 0.025)), ["0", "0.025", "0.05", "0.075", "0.1"]);
+assert.deepEqual([[2.5, about, 2.5], [1000, about, 500], [0.5, percent, 0.25], [0.00025, seconds, 0.00025]].map((a) => tick(...a)), ["2.5", "1,000", "50 %", "250 µs"]);
+
+// Events of nodes say whose they are, and who has told nothing.
+const told = (node, unknown) => ({ node, events: 1, unknown });
+assert.equal(toldWords({ nodes: [told("a"), told("b"), told("c", "away")], cut: true }, ""), "Of 2 nodes: a, b; older ones are remembered, too.");
+assert.equal(toldWords({ nodes: [told("a")] }, "a"), "Of the node a.");
+assert.equal(toldWords({ nodes: [] }, "b"), "b is not heard of.");
+assert.equal(toldWords({ nodes: [told("b", "away")] }, ""), "Of no node.");
+assert.deepEqual(silentWords([told("a"), told("b", "it has not answered")]), ["Nothing of b is in it: it has not answered."]);
+assert.deepEqual([silentWords(Array.from({ length: 10 }, () => told("b", "away"))).length, silentWords(Array.from({ length: 10 }, () => told("b", "away"))).at(-1)], [9, "Nor of 2 more."]);
+
+// A switch is followed by those who share where it is kept, not by everybody.
+assert.match(followers({ live_nodes: 1 }), /^This node follows/);
+assert.match(followers({ live_nodes: 3 }), /^Nodes that share this database or store follow.*which of the 3 have/);
 
 // Rules stand below those that they go on from, whatever they are named.
 const ruleOf = (id, ...path) => ({ id, domain: "d", path });

@@ -2,3 +2,4 @@
 import { explained, tour } from "./tour.mjs";
 
 await tour("quiet", "dark", "wide", { explained });
+await tour("quiet", "light", "small", { explained });

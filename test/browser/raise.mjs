@@ -41,7 +41,7 @@ await play(async (page) => {
   await open(page, "rules/shop.login");
   await page.getByRole("button", { name: "Raise the limit of shop.login" }).click();
   await page.getByRole("button", { name: "Review" }).click();
-  await page.getByText("This is for all keys of the rule, on every node.").waitFor();
+  await page.getByText("This is for all keys of the rule, on all nodes that share this database or store.").waitFor();
   await page.getByRole("button", { name: "Raise it" }).click();
   await page.getByRole("alert").getByText(/the rule is sensitive/).waitFor();
   await page.getByRole("button", { name: "Back" }).click();

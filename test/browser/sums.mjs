@@ -43,4 +43,9 @@ await play(async (page) => {
     await until(`denials of ${rule}`, async () => (await number(row.getByRole("cell").nth(4))) === denied);
   }
   await shot(page, "sums-rules");
+
+  // Nodes without a common key tell each other no events: the page says so, and shows those of its own node.
+  await open(page, "events?of=all&outcome=over");
+  await page.getByText("Nothing of gate-2 is in it: nodes tell each other of events only with one --audit-hash-key on all of them.").waitFor();
+  await page.getByText(/^Of the node gate-1[;.].* Asked at/).waitFor();
 });

@@ -1,6 +1,7 @@
 // A tour looks at every page in one theme and at one width, and demands what holds of each: no
-// fault that axe-core finds, nothing wider than the screen, nothing still awaited, and nothing
-// of what play refuses.
+// fault that axe-core finds, nothing wider than the screen, no table that a wide screen cuts off, no
+// name of a setting on two lines, no words of a chart over others, nothing still awaited, and
+// nothing of what play refuses.
 
 import assert from "node:assert/strict";
 import { accessible, login, open, pages, play, shot, stage } from "./stage.mjs";
@@ -34,8 +35,33 @@ async function looked(page, name) {
   const rules = await accessible(page, name);
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   assert.ok(wide <= 0, `${name}: ${wide} px too wide`);
+  assert.deepEqual(await page.evaluate(untidy), [], `${name}: untidy`);
   await shot(page, name);
   console.log(`${name}: ${rules} rules of axe-core, no fault`);
+}
+
+// untidy runs in a page, and returns what looks wrong in it.
+export function untidy() {
+  const found = [];
+  const words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = words.nextNode(); node; node = words.nextNode()) {
+    if (node.parentElement.closest("pre, textarea, .key, [hidden]")) continue;
+    for (const { 0: setting, index } of node.data.matchAll(/--[a-z][a-z-]*[a-z]/g)) {
+      const range = document.createRange();
+      range.setStart(node, index);
+      range.setEnd(node, index + setting.length);
+      if (range.getClientRects().length > 1) found.push(`${setting} stands on two lines`);
+    }
+  }
+  if (innerWidth >= 1280) {
+    for (const table of document.querySelectorAll(".scroll")) if (table.scrollWidth > table.clientWidth) found.push(`${table.getAttribute("aria-label")} is cut off by ${table.scrollWidth - table.clientWidth} px`);
+  }
+  for (const plot of document.querySelectorAll(".plot")) {
+    const boxes = [...plot.querySelectorAll("text")].map((t) => ({ text: t.textContent, at: t.getBoundingClientRect() })).filter(({ at }) => at.width);
+    const over = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+    boxes.forEach((a, i) => boxes.slice(i + 1).filter((b) => over(a.at, b.at)).forEach((b) => found.push(`${a.text} stands over ${b.text}`)));
+  }
+  return found;
 }
 
 // explained waits for an explanation.

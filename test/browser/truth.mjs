@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { accessible, check, heading, login, open, pages, play, shot, stage } from "./stage.mjs";
+import { untidy } from "./tour.mjs";
 
 const json = { "Content-Type": "application/json" };
 
@@ -40,6 +41,15 @@ await play(async (page) => {
   await page.getByText("endpoint_POST /v1/orders").first().waitFor();
   await page.getByText("failure mode open").waitFor();
   await shot(page, "truth-rule");
+  // What else it does stands there too, and in the tree in a word.
+  await open(page, "rules");
+  await tree.getByRole("row", { name: /^plan .*schedule .*soft limit/ }).waitFor();
+  await tree.getByRole("link", { name: "plan", exact: true }).click();
+  const facts = page.getByRole("region", { name: "Rule", exact: true });
+  for (const words of [/^Soft limit.*80 ?%/, /^Schedule.*Europe\/Berlin/, /^Candidateenforced for nobody yet/, /^Limits100 per 1h.*candidate: 90 per 1h/]) await facts.locator(".facts > div").filter({ hasText: words }).waitFor();
+  await page.getByRole("table", { name: /andidate/ }).getByRole("row").nth(1).waitFor();
+  assert.deepEqual(await page.evaluate(untidy), [], "the page of a rule with a candidate: untidy");
+  await shot(page, "truth-plan");
 
   // A switch stands on every page.
   const until = new Date(Date.now() + 3600e3).toISOString();

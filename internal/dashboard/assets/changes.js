@@ -7,7 +7,7 @@ import { live } from "./live.js";
 import { choice, empty, failed, field, loading, panel, table } from "./parts.js";
 import { count, none, time } from "./format.js";
 
-export const lead = "What was changed in the database: each change is chained to the one before by a hash, which headgate changes verify checks.";
+export const lead = "What was changed in the database: each change is chained to the one before by a hash, which headgate quota log --verify checks.";
 
 const page = 200; // changes at once
 const columns = [{ label: "Time" }, { label: "Who" }, { label: "What" }, { label: "Name" }, { label: "Before" }, { label: "After" }];
@@ -18,8 +18,8 @@ const longest = 160;
 function words(value) {
   if (value === null || value === undefined) return h("span", { class: "muted" }, none);
   const text = typeof value === "string" ? value : JSON.stringify(value);
-  if (text.length <= longest) return h("code", null, text);
-  return h("details", null, h("summary", null, h("code", null, `${text.slice(0, longest)}…`)), h("pre", null, typeof value === "string" ? value : JSON.stringify(value, null, 2)));
+  if (text.length <= longest) return h("code", { class: "key" }, text);
+  return h("details", null, h("summary", null, h("code", { class: "key" }, `${text.slice(0, longest)}…`)), h("pre", null, typeof value === "string" ? value : JSON.stringify(value, null, 2)));
 }
 
 // latest is the version of the last change, as far as the node has read the database.
@@ -38,7 +38,7 @@ export function show(root) {
     older.hidden = from === 0;
     if (!shown.length) return put(holder, empty("No such change.", from ? "Older ones may be." : undefined));
     const t = table("Changes, the latest first", columns);
-    put(t.rows, shown.map((c) => h("tr", null, h("th", { scope: "row" }, time(c.at)), h("td", null, c.actor), h("td", null, c.kind.replaceAll("_", " ")), h("td", { class: "key" }, c.name), h("td", null, words(c.before)), h("td", null, words(c.after)))));
+    put(t.rows, shown.map((c) => h("tr", null, h("th", { scope: "row" }, time(c.at)), h("td", null, c.actor), h("td", null, c.kind.replaceAll("_", " ")), h("td", null, h("span", { class: "key" }, c.name)), h("td", null, words(c.before)), h("td", null, words(c.after)))));
     put(holder, t.element);
   };
   // read reads what is after a version, to a version or to the end.

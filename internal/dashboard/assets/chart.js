@@ -1,7 +1,7 @@
 // Lines over time, drawn as SVG, with the same in words and as a table.
 
 import { h, svg, put, text, attr, id } from "./dom.js";
-import { date, day, hms, hm, none } from "./format.js";
+import { about as plain, date, day, hms, hm, none } from "./format.js";
 import { remembered } from "./live.js";
 
 const left = 52;
@@ -12,8 +12,9 @@ const bottom = 20;
 const gap = 3.5;
 // So much time is drawn at least, in ms, and a zoom is of as much.
 const leastSpan = 60000;
+const dayLength = 24 * 3600 * 1000;
 // Times on the axis are so far apart, in ms.
-const distances = [10, 30, 60, 120, 300, 600, 1800, 3600, 2 * 3600, 6 * 3600, 12 * 3600, 24 * 3600].map((s) => s * 1000);
+const distances = [...[10, 30, 60, 120, 300, 600, 1800, 3600, 2 * 3600, 6 * 3600, 12 * 3600].map((s) => s * 1000), ...[1, 2, 7, 14, 28, 91].map((n) => n * dayLength)];
 const tableStep = 10000;
 const tableRows = 12;
 
@@ -25,8 +26,9 @@ function scale(most) {
   return { most: Math.ceil(most / step - 1e-9) * step, step };
 }
 
-// tick is a number on the axis: a round one needs no zeros behind its point.
-const tick = (words) => words.replace(/\.(\d*?)0+(?!\d)/, (_, digits) => (digits ? `.${digits}` : ""));
+// tick is a number on the axis, by a format and so far from the next: a round one needs no zeros behind its point, and
+// a small one all of its digits.
+export const tick = (v, format, step) => (format === plain && step < 0.1 ? String(Number(v.toPrecision(3))) : format(v)).replace(/\.(\d*?)0+(?!\d)/, (_, digits) => (digits ? `.${digits}` : ""));
 
 // line is a path; a point by itself is as long as the line is thick.
 const line = (points) => points.map((p, i, list) => {
@@ -75,6 +77,7 @@ export function chart({ title, series, format, about, height = 180, least = 0, o
   let span = remembered;
   let pointed = null;
   let spoken = 0;
+  let spokenLength = 0;
 
   const at = (px) => end - span * (1 - (px - left) / (width - left - right));
   const x = (t) => left + (width - left - right) * (1 - (end - t) / span);
@@ -88,13 +91,13 @@ export function chart({ title, series, format, about, height = 180, least = 0, o
     const y = (v) => top + (height - top - bottom) * (1 - v / most);
     const parts = [];
     for (let v = 0; v <= most * 1.001; v += step) {
-      parts.push(svg("path", { d: `M${left} ${y(v).toFixed(1)}H${width - right}` }), svg("text", { x: left - 6, y: y(v) + 3.5, "text-anchor": "end" }, tick(format(v))));
+      parts.push(svg("path", { d: `M${left} ${y(v).toFixed(1)}H${width - right}` }), svg("text", { x: left - 6, y: y(v) + 3.5, "text-anchor": "end" }, tick(v, format, step)));
     }
     const every = distances.find((ms) => (ms / span) * width > 64) ?? distances.at(-1);
     const zone = new Date(end).getTimezoneOffset() * 60000;
     for (let t = Math.ceil((end - span - zone) / every) * every + zone; t <= end; t += every) {
-      if (x(t) < left + 14 || x(t) > width - right - 14) continue;
-      parts.push(svg("text", { x: x(t), y: height - 5, "text-anchor": "middle" }, (every < 60000 ? hms : every < distances.at(-1) ? hm : date)(t)));
+      if (x(t) < left + 26 || x(t) > width - right - 20) continue;
+      parts.push(svg("text", { x: x(t), y: height - 5, "text-anchor": "middle" }, (every < 60000 ? hms : every < dayLength ? hm : date)(t)));
     }
     put(grid, parts);
     attr(shades, "d", (range?.parts ?? []).map(({ from, to }) => [Math.max(x(from), left), Math.min(x(to), width - right)]).filter(([a, b]) => b > a)
@@ -124,7 +127,7 @@ export function chart({ title, series, format, about, height = 180, least = 0, o
     const from = drawnFrom === null || pointed === null ? "" : `M${x(drawnFrom).toFixed(1)} ${top}V${height - bottom}`;
     attr(cross, "d", tip.hidden ? from : `${from}M${x(near.t).toFixed(1)} ${top}V${height - bottom}`);
     if (tip.hidden) return;
-    put(tip, h("div", { class: "num" }, (span > distances.at(-1) ? day : hms)(near.t)), series.map((s) => h("div", null, h("span", { class: `dot tone-${s.tone}` }), ` ${s.name} `, h("b", { class: "num" }, format(s.of(near))))));
+    put(tip, h("div", { class: "num" }, (span > dayLength ? day : hms)(near.t)), series.map((s) => h("div", null, h("span", { class: `dot tone-${s.tone}` }), ` ${s.name} `, h("b", { class: "num" }, format(s.of(near))))));
     const across = tip.offsetWidth + 14;
     tip.style.transform = `translateX(${Math.round(x(near.t) + across > width ? x(near.t) - across : x(near.t) + 12)}px)`;
   }
@@ -166,8 +169,10 @@ export function chart({ title, series, format, about, height = 180, least = 0, o
   // Words change every ten seconds: who listens to them hears them to the end.
   function speak() {
     const last = points.at(-1);
-    if (!last || Math.abs(last.t - spoken) < tableStep) return;
+    const length = range ? range.to - range.from : 0;
+    if (!last || (Math.abs(last.t - spoken) < tableStep && length === spokenLength)) return;
     spoken = last.t;
+    spokenLength = length;
     const most = (s) => Math.max(...points.map((p) => s.of(p) || 0));
     attr(drawing, "aria-label", `${about}, ${range ? `from ${day(range.from)} to ${day(range.to)}` : `over the last ${Math.round(span / 60000)} minutes`}. ${series.map((s) => `${s.name}: ${format(s.of(last))}, at most ${format(most(s))}`).join("; ")}.`);
   }

@@ -18,4 +18,4 @@ export const limitsCounted = "What limits said, not requests: a request that mee
 
 // outcomeRows are the outcomes of a limit, in words.
 export const outcomeRows = [["allowed", "Allowed"], ["denied", "Denied"], ["shadow_denied", "Would have been denied (shadow)"], ["local_allowed", "Allowed by this node's share"], ["local_denied", "Denied by this node's share"], ["open_denied", "Denied by the whole limit on this node"],
-  ["degraded_allowed", "Allowed (store unavailable)"], ["degraded_denied", "Rejected (store unavailable)"], ["replaced", "Replaced by another rule"], ["skipped", "Not checked: another limit denied"]];
+  ["degraded_allowed", "Allowed (store unavailable)"], ["degraded_denied", "Denied (store unavailable)"], ["replaced", "Replaced by another rule"], ["skipped", "Not checked: another limit denied"]];

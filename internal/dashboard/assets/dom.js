@@ -36,6 +36,9 @@ export function h(tag, props, ...children) {
   return fill(element, children);
 }
 
+// flags is a text whose names of settings, such as --state-dir, stay on one line.
+export const flags = (words) => String(words).split(/(--[a-z][a-z-]*[a-z])/).map((part, i) => (i % 2 ? h("span", { class: "flag" }, part) : part));
+
 // svg is h for drawings.
 export function svg(tag, props, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);

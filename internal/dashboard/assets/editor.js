@@ -41,7 +41,7 @@ function list(root) {
       if (problem.status !== 401) put(files, failed(problem, drawFiles));
     }
   };
-  put(root, panel("In the database", {}, h("p", { class: "muted" }, "What is saved here is in force on every node within two seconds."), documents),
+  put(root, panel("In the database", {}, h("p", { class: "muted" }, "What is saved here is in force within two seconds on the nodes that share this database; the Fleet shows which rules each has."), documents),
     panel("In files", {}, h("p", { class: "muted" }, "They are tried and reviewed here, and changed where they are kept: the review ends with the difference to copy."), files));
   draw();
   drawFiles();

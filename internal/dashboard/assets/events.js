@@ -6,8 +6,9 @@ import { copyButton, withCopy } from "./copy.js";
 import { exportButton } from "./csv.js";
 import { follow } from "./live.js";
 import { choice, empty, failed, field, loading, panel, pill, table } from "./parts.js";
-import { count, hmsm, millis, none, role, seconds, time, tone, usedWords, verdict, version } from "./format.js";
+import { count, hms, hmsm, millis, none, role, seconds, time, tone, usedWords, verdict, version } from "./format.js";
 import { explainLink, keyName } from "./keyname.js";
+import { here, onNodes, picked, several } from "./nodes.js";
 import { ruleIndex, tenantOf } from "./ruleindex.js";
 
 export const title = ([event]) => (event ? "Event" : "Events");
@@ -15,7 +16,8 @@ export const title = ([event]) => (event ? "Event" : "Events");
 const kept = 200;
 const first = 100;
 const columns = [{ label: "Time" }, { label: "Outcome" }, { label: "Key" }, { label: "Rule" }, { label: "Used", num: true }, { label: "Retry after", num: true }, { label: "Client" }, { label: "Took", num: true }];
-const outcomes = [["", "all"], ["over", "all that are not allowed"], ["denied", "denied"], ["shadow_denied", "denied in shadow"], ["degraded_denied", "refused, degraded"], ["degraded_allowed", "allowed, degraded"], ["allowed", "allowed (a sample)"], ["unmatched", "no rule"], ["unknown_domain", "unknown domain"]];
+const mostNamed = 8;
+const outcomes = [["", "all"], ["over", "all that are not allowed"], ["denied", "denied"], ["shadow_denied", "denied in shadow"], ["degraded_denied", "denied, degraded"], ["degraded_allowed", "allowed, degraded"], ["allowed", "allowed (a sample)"], ["unmatched", "no rule"], ["unknown_domain", "unknown domain"]];
 
 // local is an instant in ms as a field of this place has it, "" for what is none; instant is
 // the other way round.
@@ -29,15 +31,32 @@ export const instant = (text) => (text ? new Date(text).getTime() : "");
 // took is how long a decision took, where it was timed.
 const took = (e) => (e.took_us ? seconds(e.took_us / 1e6) : none);
 
-function row(e) {
+// address is where an event is shown, which another node may have told.
+const address = (e, told) => `#/events/${encodeURIComponent(e.event_id)}${told && e.node !== here() ? `?${new URLSearchParams({ node: e.node })}` : ""}`;
+
+// silentWords say which nodes have told nothing, and why.
+export function silentWords(nodes) {
+  const silent = nodes.filter((n) => n.unknown);
+  const words = silent.slice(0, mostNamed).map((n) => `Nothing of ${n.node} is in it: ${n.unknown}.`);
+  return silent.length > mostNamed ? [...words, `Nor of ${count(silent.length - mostNamed)} more.`] : words;
+}
+
+// toldWords say of which nodes events are.
+export function toldWords({ nodes, cut }, of) {
+  const there = nodes.filter((n) => !n.unknown);
+  const whose = there.length ? `Of ${there.length === 1 ? "the node" : `${count(there.length)} nodes:`} ${there.slice(0, mostNamed).map((n) => n.node).join(", ")}${there.length > mostNamed ? ", …" : ""}` : of ? `${of} is not heard of` : "Of no node";
+  return `${whose}${cut ? "; older ones are remembered, too" : ""}.`;
+}
+
+function row(e, withNode) {
   return h("tr", null,
-    h("th", { scope: "row", class: "num" }, h("a", { href: `#/events/${encodeURIComponent(e.event_id)}` }, time(e.ts, hmsm))),
+    h("th", { scope: "row", class: "num" }, h("a", { href: address(e, withNode) }, time(e.ts, hmsm))),
     h("td", null, pill(tone(e.outcome, e.allowed), verdict(e))),
     h("td", null, keyName(e.key_hashed ? "" : e.key, e.key)),
     h("td", null, e.rule ? h("a", { href: `#/rules/${encodeURIComponent(e.rule)}` }, e.rule) : none),
     h("td", { class: "num" }, usedWords(e)),
     h("td", { class: "num" }, e.retry_after_ms ? millis(e.retry_after_ms) : none),
-    h("td", null, e.client_ip || none), h("td", { class: "num" }, took(e)));
+    h("td", null, e.client_ip || none), h("td", { class: "num" }, took(e)), withNode ? h("td", null, e.node) : null);
 }
 
 function tail(root, query) {
@@ -49,7 +68,13 @@ function tail(root, query) {
   const key = h("input", { type: "search", value: query.get("key") ?? "", "data-search": true, placeholder: "a part of it, or its hash", autocomplete: "off" });
   const pause = h("button", { type: "button", "aria-pressed": "false", "data-pause": true }, "Pause");
   const said = h("span", { class: "muted" });
-  const t = table("Events, the latest first", columns);
+  // Another node, or all, are asked once; this one tells what comes.
+  const of = choice([["", "this node, live"], ["all", picked() ? `${picked()}, now` : "all nodes, now"]], query.get("of") ?? (picked() && picked() !== here() ? "all" : ""));
+  const ofField = field("Nodes", of);
+  const whose = h("p", { class: "muted", role: "status" });
+  const missing = h("div", { role: "status" });
+  const askAgain = h("button", { type: "button", hidden: true }, "Ask again");
+  let t = null;
   const holder = h("div");
   let waiting = [];
   let drawing = false;
@@ -69,7 +94,7 @@ function tail(root, query) {
     waiting = [];
     for (const e of fresh.slice(-kept)) {
       ids.add(e.event_id);
-      t.rows.prepend(row(e));
+      t.rows.prepend(row(e, of.value));
       listed.unshift(e);
     }
     listed.splice(kept);
@@ -87,10 +112,14 @@ function tail(root, query) {
     end();
     const now = filters();
     always.hidden = now.since === "" && now.until === "";
-    const wanted = new URLSearchParams(Object.entries(now).filter(([, v]) => v));
+    const wanted = new URLSearchParams(Object.entries({ ...now, of: of.value }).filter(([, v]) => v));
+    t = table("Events, the latest first", of.value ? [...columns, { label: "Node" }] : columns);
+    askAgain.hidden = !of.value;
+    pause.hidden = Boolean(of.value);
+    put(missing);
+    say();
     history.replaceState(null, "", `#/events${wanted.size ? `?${wanted}` : ""}`);
-    put(holder, loading("events"));
-    put(t.rows);
+    put(holder, loading(of.value ? "events of all nodes" : "events"));
     ids = new Set();
     listed = [];
     waiting = [];
@@ -102,11 +131,17 @@ function tail(root, query) {
       stop();
     };
     try {
-      const { events } = await get("events", { ...now, limit: first });
+      const all = Boolean(of.value);
+      const told = all ? await get("fleet/events", { ...now, node: picked(), limit: first }) : await get("events", { ...now, limit: first });
       if (stopped) return;
-      waiting = events.toReversed();
+      if (all) {
+        text(whose, `${toldWords(told, picked())} Asked at ${hms(Date.now())}.`);
+        put(missing, silentWords(told.nodes).map((words) => h("p", { class: "note warn" }, words)));
+      }
+      waiting = told.events.toReversed();
       draw();
-      if (!events.length) put(holder, empty("No such decision is remembered.", "The latest denied ones are, and a sample of the allowed ones."));
+      if (!told.events.length) put(holder, empty("No such decision is remembered.", "The latest denied ones are, and a sample of the allowed ones."), !all && several() ? h("button", { type: "button", onclick: askAll }, "Ask all nodes") : null);
+      if (all) return;
       if (now.until !== "" && now.until <= Date.now()) return; // a time that is over has no events to come
       stop = follow(url("events/live", now), {
         decision(e) {
@@ -133,6 +168,16 @@ function tail(root, query) {
     text(pause, paused ? "Resume" : "Pause");
     draw();
   });
+  const askAll = () => {
+    of.value = "all";
+    begin();
+    of.focus();
+  };
+  // say says whose the events are that come live.
+  const say = () => {
+    ofField.hidden = !several() && !of.value;
+    if (!of.value) text(whose, several() ? `Of the node ${here()}, as they come.` : "");
+  };
   let typing = null;
   const changed = () => {
     clearTimeout(typing);
@@ -144,26 +189,33 @@ function tail(root, query) {
     begin();
     since.focus();
   });
-  what.addEventListener("change", begin);
+  for (const control of [what, of]) control.addEventListener("change", begin);
+  askAgain.addEventListener("click", begin);
   ruleIndex().then((index) => {
     put(domains, [...index.domains.keys()].map((name) => h("option", { value: name })));
     put(rules, [...index.byID.keys()].map((name) => h("option", { value: name })));
   }).catch(() => {});
-  put(root, h("form", { class: "filters", onsubmit: (event) => event.preventDefault() }, field("Outcome", what), field("Key", key), field("Rule", rule), field("Domain", domain), field("Since", since), field("Until", until), always, pause, exportButton("events", asTable), domains, rules),
-    panel("Latest decisions", { more: said }, holder));
+  put(root, h("form", { class: "filters", onsubmit: (event) => event.preventDefault() }, ofField, field("Outcome", what), field("Key", key), field("Rule", rule), field("Domain", domain), field("Since", since), field("Until", until), always, pause, askAgain, exportButton("events", asTable), domains, rules),
+    panel("Latest decisions", { more: said }, whose, missing, holder));
   begin();
-  return () => {
-    clearTimeout(typing);
-    end();
-  };
+  const ends = [onNodes(say), () => clearTimeout(typing), () => end()];
+  return () => ends.forEach((last) => last());
 }
 
-function one(root, name) {
+// event is one that this node remembers, or the node that is named.
+async function event(name, node) {
+  if (!node || node === here()) return get(`events/${encodeURIComponent(name)}`);
+  const told = await get("fleet/events", { event: name, node });
+  if (told.events.length) return told.events[0];
+  throw new Error(silentWords(told.nodes)[0] ?? (told.nodes.length ? `${node} does not remember this event any more.` : `${node} is not heard of: what it remembers is not known.`));
+}
+
+function one(root, name, node) {
   const holder = h("div", null, loading("the event"));
   put(root, h("p", null, h("a", { href: "#/events" }, "← All events")), holder);
   const load = async () => {
     try {
-      const e = await get(`events/${encodeURIComponent(name)}`);
+      const e = await event(name, node);
       const index = await ruleIndex().catch(() => null);
       const key = e.key_hashed ? null : e.key;
       const explain = explainLink(e.domain, key);
@@ -172,8 +224,8 @@ function one(root, name) {
         ["Rule", e.rule ? h("a", { href: `#/rules/${encodeURIComponent(e.rule)}` }, e.rule) : none], ["Limit", e.limit ? `${count(e.limit)}${e.limit_name ? ` (${e.limit_name})` : ""}${role(e.role) ? `, ${role(e.role)}` : ""}${e.algorithm && e.algorithm !== e.role ? `, ${e.algorithm.replaceAll("_", " ")}` : ""}` : none],
         ["Used", usedWords(e)], ["Remaining", count(e.remaining)], ["Hits", count(e.hits)], ["Retry after", e.retry_after_ms ? millis(e.retry_after_ms) : none], ["Degraded", e.degraded || "no"], ["Tier", e.tier || none],
         ["Client", e.client_ip || none], ["User agent", e.user_agent || none], ["Trace", e.trace_id ? withCopy("the id of the trace", e.trace_id) : none], ["Configuration", e.config_version ? withCopy("the version of the configuration", e.config_version, version(e.config_version)) : none],
-        ["Node", e.node], ["Took", e.took_us ? took(e) : "not timed"], ["Stands for", e.sample_rate > 1 ? `about ${count(e.sample_rate)} like it` : "itself"], ["Event", withCopy("the id of the event", e.event_id)]];
-      put(holder, panel("One decision", { more: [explain ? h("a", { href: explain }, "Explain it now") : null, " ", tenant ? h("a", { href: `#/tenants/${encodeURIComponent(tenant)}` }, "Its tenant") : null, " ", h("a", { href: `#/events?${new URLSearchParams({ key: e.key })}` }, "Events of the key")] },
+        ["Node", e.node], ["Took", e.took_us ? took(e) : "not timed"], ["Sample weight", e.sample_rate > 1 ? `about ${count(e.sample_rate)}` : "1"], ["Event", withCopy("the id of the event", e.event_id)]];
+      put(holder, panel("One decision", { more: [explain ? h("a", { href: explain }, "Explain it now") : null, " ", tenant ? h("a", { href: `#/tenants/${encodeURIComponent(tenant)}` }, "Its tenant") : null, " ", h("a", { href: `#/events?${new URLSearchParams({ key: e.key, ...(several() ? { of: "all" } : {}) })}` }, "Events of the key")] },
         h("dl", { class: "facts wide" }, facts.map(([k, v]) => h("div", null, h("dt", null, k), h("dd", null, v))))));
     } catch (problem) {
       if (problem.status !== 401) put(holder, failed(problem, load));
@@ -183,5 +235,5 @@ function one(root, name) {
 }
 
 export function show(root, { parts, query }) {
-  return parts.length ? one(root, parts[0]) : tail(root, query);
+  return parts.length ? one(root, parts[0], query.get("node")) : tail(root, query);
 }

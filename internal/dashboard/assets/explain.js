@@ -19,7 +19,7 @@ function descriptorField(value, onRemove) {
   return { element, input, hits };
 }
 
-const counters = (c) => `${count(c.used)} of ${count(c.limit)} used, ${count(c.remaining)} left${c.reset_ms ? `, all back in ${millis(c.reset_ms)}` : ""}`;
+const counters = (c) => `${count(c.used)} of ${count(c.limit)} used, ${count(c.remaining)} left${c.reset_ms ? `, resets in ${millis(c.reset_ms)}` : ""}`;
 
 // knownCounters are those of a limit that the store has told, or else that it has not.
 const knownCounters = (l, c, words) => (l.degraded && !c.limit ? h("span", { class: "muted" }, "unknown: the store does not answer") : [bar(c.used, c.limit), " ", h("span", { class: "num" }, words)]);
@@ -34,7 +34,7 @@ function limitOf(l) {
       fact("Limit", l.limit, ` (${l.role}; from the ${l.source}${l.source === "tier" ? ` ${l.tier}` : ""})`),
       fact("Counts by", h("code", null, l.key || "everything together")),
       fact("Before", knownCounters(l, l.before, counters(l.before))),
-      fact("After", knownCounters(l, l.after, counters(l.after) + (l.after.retry_after_ms ? `; to be tried again in ${millis(l.after.retry_after_ms)}` : ""))),
+      fact("After", knownCounters(l, l.after, counters(l.after) + (l.after.retry_after_ms ? `; retry after ${millis(l.after.retry_after_ms)}` : ""))),
       l.promise ? fact("Promise", l.promise) : null,
       l.file ? fact("From", `${l.file}${l.line ? `, line ${l.line}` : ""}`) : null));
 }

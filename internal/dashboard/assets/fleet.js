@@ -73,9 +73,9 @@ export function show(root) {
         [n.rates.allowed, n.rates.denied, degraded(n.rates), unlimited(n.rates)].map((r) => h("td", { class: "num" }, rate(r))),
         [n.latency.p50, n.latency.p99].map((s) => h("td", { class: "num" }, n.latency.count ? seconds(s) : none)),
         h("td", { class: n.breakers_open ? "num tone-denied" : "num" }, count(n.breakers_open)),
-        h("td", null, h("code", { title: n.config_version }, version(n.config_version)), off(n, "rules"), " ", h("span", { class: "muted" }, n.config_at ? age(n.config_at, now) : "")),
+        h("td", null, h("code", { title: n.config_version }, version(n.config_version)), off(n, "rules"), " ", n.config_at ? h("span", { class: "muted" }, time(n.config_at, () => age(n.config_at, now))) : null),
         h("td", null, n.tenants_version || none, off(n, "tenants"), n.replica ? replica(n.replica) : null), h("td", null, count(n.switches ?? 0), off(n, "switches")),
-        h("td", null, n.version, off(n, "version")), h("td", { class: "num" }, time(n.started_at, () => seconds((now - Date.parse(n.started_at)) / 1000))),
+        h("td", null, h("span", { class: "wraps" }, n.version), off(n, "version")), h("td", { class: "num" }, time(n.started_at, () => seconds((now - Date.parse(n.started_at)) / 1000))),
         h("td", { class: "num" }, time(n.at, () => age(n.at, now))))), gone);
     if (t.element.parentNode !== holder) put(holder, t.element);
   };

@@ -146,7 +146,7 @@ const outcomes = {
   denied: "denied",
   shadow_denied: "denied in shadow",
   degraded_allowed: "allowed, degraded",
-  degraded_denied: "refused, degraded",
+  degraded_denied: "denied, degraded",
   local_allowed: "allowed by share",
   local_denied: "denied by share",
   open_denied: "denied, limit used up on this node",

@@ -1,11 +1,11 @@
 // What nodes have answered: the last hour by the second, the last week by the minute.
 
-import { h, put, text } from "./dom.js";
+import { h, put, text, attr } from "./dom.js";
 import { chart } from "./chart.js";
 import { get } from "./api.js";
 import { empty, failed, loading } from "./parts.js";
 import { about, count, day, percent, seconds } from "./format.js";
-import { picked } from "./nodes.js";
+import { picked, several } from "./nodes.js";
 import { degraded, requests as all, unlimited } from "./counts.js";
 
 export const title = () => "History";
@@ -88,7 +88,7 @@ export function show(root, { query }) {
       { name: "degraded", tone: "degraded", of: degraded },
       { name: "no rule", tone: "warn", of: unlimited },
     ] },
-    { title: "Denied, of the traffic", about: "Denied requests as a share of the traffic", format: percent, least: 0.01, height: 150, series: [
+    { title: "Denied rate", about: "Denied requests as a share of the traffic", format: percent, least: 0.01, height: 150, series: [
       { name: "denied", tone: "denied", area: true, of: (p) => share(p.denied + p.degraded_denied, all(p)) },
     ] },
     { title: "Decision latency", about: "Decision latency, the highest of a minute in each step", format: seconds, height: 150, series: [
@@ -120,12 +120,22 @@ export function show(root, { query }) {
 
   // pick goes to what was not allowed in the step of a point.
   function pick({ t }) {
-    location.hash = `#/events?outcome=over&since=${t - step / 2}&until=${t + step / 2}`;
+    location.hash = `#/events?outcome=over&since=${t - step / 2}&until=${t + step / 2}${several() ? "&of=all" : ""}`;
   }
 
+  // go shows another range, which may take seconds to come: until then nothing says that what is drawn is of it.
   function go(to) {
     range = to;
+    forget();
+    text(said, "Loading…");
+    attr(drawn, "data-stale", "true");
+    if (drawn.parentNode !== holder) put(holder, loading("the history"));
     load();
+  }
+
+  // forget takes away what is said of charts.
+  function forget() {
+    for (const words of [said, whose, missing]) text(words, "");
   }
 
   async function load() {
@@ -142,19 +152,22 @@ export function show(root, { query }) {
       if (mine !== turn) return;
       const list = prometheus ? pointsOfPrometheus(line) : pointsOf(line);
       step = line.step * 1000;
-      const several = !prometheus && line.nodes.length > 1;
-      const parts = several ? partsOf(list, step) : [];
+      const summed = !prometheus && line.nodes.length > 1;
+      const parts = summed ? partsOf(list, step) : [];
       const words = prometheus ? [] : missingWords(line);
       text(whose, prometheus ? prometheusWords(picked()) : ofWords(line));
       if (parts.length) words.push("Where the charts are shaded the sum is not whole: some nodes are missing in it.");
       if (missing.textContent !== words.join("")) put(missing, words.map((w) => h("p", { class: "note warn" }, w)));
       if (!list.length) put(holder, empty("Nothing is known of this time.", prometheus ? "Steps from Prometheus are of five minutes at least." : "The nodes did not run, or have just begun."));
       else if (drawn.parentNode !== holder) put(holder, drawn);
+      attr(drawn, "data-stale", null);
       for (const c of charts) c.update(list, { from, to, step, parts });
       text(said, `${day(from)} to ${range ? day(to) : "now"}, in steps of ${line.step === 1 ? "a second" : seconds(line.step)}`);
-      if (!range) timer = setTimeout(load, Math.max(several ? fleetWait : leastWait, step));
+      if (!range) timer = setTimeout(load, Math.max(summed ? fleetWait : leastWait, step));
     } catch (problem) {
-      if (problem.status !== 401 && mine === turn) put(holder, failed(problem, load));
+      if (problem.status === 401 || mine !== turn) return;
+      forget();
+      put(holder, failed(problem, () => go(range)));
     }
   }
 

@@ -3,6 +3,7 @@
 import { h, put, text } from "./dom.js";
 import { about, count, none, percent } from "./format.js";
 import { isCut, parse } from "./descriptor.js";
+import { several } from "./nodes.js";
 import { ruleIndex, tenantOf } from "./ruleindex.js";
 
 export const keyColumns = [
@@ -49,7 +50,7 @@ export function keyRow(key, columns = 4, acts = () => null) {
     const address = explainLink(domain, named);
     const tenant = named && index ? tenantOf(index, domain, named) : null;
     if (more) put(more, address ? h("a", { href: address, "aria-label": `Explain ${named}` }, "Explain") : null, tenant ? [" ", h("a", { href: `#/tenants/${encodeURIComponent(tenant)}`, "aria-label": `Tenant ${tenant}` }, "Tenant")] : null,
-      " ", h("a", { href: `#/events?${new URLSearchParams({ key: named || key.hash, rule: key.rule })}`, "aria-label": `Events of ${named || key.hash}` }, "Events"), " ", acts(index, key.rule, domain, named));
+      " ", h("a", { href: `#/events?${new URLSearchParams({ key: named || key.hash, rule: key.rule, ...(several() ? { of: "all" } : {}) })}`, "aria-label": `Events of ${named || key.hash}` }, "Events"), " ", acts(index, key.rule, domain, named));
     else if (address) put(name, h("a", { href: address }, keyName(named, key.hash)));
   };
   link();

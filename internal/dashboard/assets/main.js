@@ -1,6 +1,6 @@
 // The frame of the dashboard: who is logged in, which page is shown, and how the node is.
 
-import { h, put, text, attr } from "./dom.js";
+import { h, put, text, attr, flags } from "./dom.js";
 import { change, get, login, logout, onLoggedOut, ways } from "./api.js";
 import { live, listen, silent, on } from "./live.js";
 import { announcer, dialog, empty, failed, field, problems, pill } from "./parts.js";
@@ -77,7 +77,7 @@ async function show({ focus = true } = {}) {
   const title = page.title?.(parts) ?? found.label;
   document.title = `${title} · Headgate`;
   const heading = h("h1", { tabindex: -1 }, title);
-  const lead = page.lead ? h("p", { class: "lead" }, page.lead) : null;
+  const lead = page.lead ? h("p", { class: "lead" }, flags(page.lead)) : null;
   const root = h("div", { class: `page page-${found?.name ?? "none"}` });
   put(main, h("div", { class: "title" }, heading, lead), root);
   listen(...(page.topics ?? []));
@@ -289,7 +289,7 @@ function enter(words) {
       button.disabled = false;
     }
   } }, h("input", { type: "text", autocomplete: "username", value: "headgate", hidden: true }), words ? h("p", { class: "muted", role: "status" }, words) : null,
-  field("Token", token, "One of those that the admin API takes. It stays in this process and is not kept in the browser."),
+  field("Token", token, "A token of the admin API. Create one with headgate admin token. It stays in this process and is not kept in the browser."),
   outcome, h("div", { class: "actions" }, button));
   const other = h("div", { class: "by" });
   put(document.body, h("main", { class: "login" }, h("h1", null, "Headgate"), other, form), announcer());

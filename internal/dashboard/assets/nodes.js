@@ -46,6 +46,17 @@ export function pick(next) {
 // picked is the name of the node that was picked, "" for all.
 export const picked = () => name;
 
+// several says whether there are other nodes that this one knows of; onNodes calls when that may have changed, and
+// at once, and returns what ends it.
+export const several = () => (fleet?.nodes.length ?? 0) > 1;
+export function onNodes(call) {
+  call();
+  return on("fleet", call);
+}
+
+// here is the name of the node that serves the page.
+export const here = () => live.overview?.node.name ?? "";
+
 // picker is the list to pick from; it is seen where there is more than one node. changed is
 // called when somebody has picked.
 export function picker(changed) {

@@ -1,6 +1,6 @@
 // How this node is, at a glance.
 
-import { h, put, text, keyed } from "./dom.js";
+import { h, put, text, keyed, flags } from "./dom.js";
 import { chart } from "./chart.js";
 import { on } from "./live.js";
 import { get } from "./api.js";
@@ -37,23 +37,28 @@ function tiles() {
   };
 }
 
+// calls are the columns that are one line where there is no room for them.
+const calls = [["In flight", (s) => s.in_flight], ["Calls", (s) => s.calls], ["Failures", (s) => s.failures], ["Not sent", (s) => s.refused, "Calls that the breaker held back"]];
+
 const breakers = { closed: ["allowed", "closed"], half_open: ["warn", "half open"], open: ["denied", "open"] };
 
 function shards() {
-  const t = table("Servers of the store", [{ label: "Server" }, { label: "State" }, { label: "Breaker" }, { label: "In flight", num: true }, { label: "Calls", num: true },
-    { label: "Failures", num: true }, { label: "Not sent", num: true, hint: "Calls that the breaker held back" }]);
+  const t = table("Servers of the store", [{ label: "Server" }, { label: "State" }, { label: "Breaker" },
+    ...calls.map(([label, , hint]) => ({ label, class: "num roomy", hint }))]);
   const show = keyed(t.rows, (s) => `${s.store} ${s.addr}`, () => {
-    const cells = ["", "", "num", "num", "num", "num"].map((c) => h("td", { class: c }));
-    const head = h("th", { scope: "row" });
+    const cells = ["", "", ...calls.map(() => "num roomy")].map((c) => h("td", { class: c }));
+    const server = h("span", { class: "wraps" });
+    const line = h("div", { class: "muted num tight" });
     return {
-      element: h("tr", null, head, cells),
+      element: h("tr", null, h("th", { scope: "row" }, server, line), cells),
       update(s) {
-        text(head, s.store ? `${s.store} ${s.addr}` : s.addr);
+        text(server, s.store ? `${s.store} ${s.addr}` : s.addr);
+        text(line, calls.map(([label, of]) => `${label.toLowerCase()} ${count(of(s))}`).join(", "));
         put(cells[0], s.connected ? pill("allowed", "connected") : pill("denied", "no connection"));
         const [tone, name] = breakers[s.breaker] ?? ["warn", s.breaker];
         // A breaker that is closed lets calls out: without a connection that is no good news.
         put(cells[1], pill(tone === "allowed" && !s.connected ? "plain" : tone, name));
-        [s.in_flight, s.calls, s.failures, s.refused].forEach((n, i) => text(cells[i + 2], count(n)));
+        calls.forEach(([, of], i) => text(cells[i + 2], count(of(s))));
       },
     };
   });
@@ -88,7 +93,7 @@ function configuration() {
         h("td", null, !c ? h("span", { class: "muted" }, "no database") : c.ok ? pill("allowed", "in force") : c.last_good ? pill("warn", "the last good one", c.error) : pill("denied", "not in force", c.error),
           c && !c.ok ? h("div", { class: "muted" }, c.error || c.reason) : null),
         h("td", null, c?.version ? h("code", { title: c.version }, version(c.version)) : none),
-        h("td", null, c?.loaded_at ? [time(c.loaded_at), " ", h("span", { class: "muted" }, age(c.loaded_at))] : none))), replicaRow(o.health.replica));
+        h("td", null, c?.loaded_at ? [h("span", { class: "roomy" }, time(c.loaded_at), " "), h("span", { class: "muted" }, time(c.loaded_at, age))] : none))), replicaRow(o.health.replica));
     },
   };
 }
@@ -102,7 +107,7 @@ function audit() {
     update({ audit: a }) {
       put(numbers, [["Decided", a.decided], ["Produced", a.produced], ["Dropped", a.dropped], ["Waiting", a.buffered], ["Not in the sample", a.unsampled]].map(([name, n]) =>
         h("div", { class: name === "Dropped" && n > 0 ? "tone-denied" : null }, h("dt", null, name), h("dd", { class: "num" }, count(n)))));
-      if (!a.sinks.length) return put(holder, h("p", { class: "muted" }, "The latest are kept in memory alone; --audit-files or --audit-kafka keeps them."));
+      if (!a.sinks.length) return put(holder, h("p", { class: "muted" }, flags("The latest are kept in memory alone; --audit-files or --audit-kafka keeps them.")));
       put(t.rows, a.sinks.map((s) => h("tr", null, h("th", { scope: "row" }, s.name, s.error ? h("div", { class: "tone-denied" }, s.error) : null), [s.written, s.failed, s.buffered].map((n) => h("td", { class: "num" }, count(n))))));
       if (!t.element.isConnected) put(holder, t.element);
     },
@@ -215,7 +220,7 @@ export function show(root) {
       { name: "no rule", tone: "plain", of: (p) => p.unmatched },
       { name: "unknown domain", tone: "warn", of: (p) => p.unknown_domain },
     ] }),
-    chart({ title: "Denied (429), of the traffic", about: "Denied requests as a share of the traffic", format: percent, least: 0.01, height: 150, series: [
+    chart({ title: "Denied rate (429)", about: "Denied requests as a share of the traffic", format: percent, least: 0.01, height: 150, series: [
       { name: "429", tone: "denied", area: true, of: (p) => share(p.denied, all(p)) },
     ] }),
     chart({ title: "Denied (store unavailable)", about: "Requests per second that were denied while the store did not decide: 503 where a rule fails closed, 429 by the node's own count", format: about, height: 150, series: [
@@ -234,7 +239,7 @@ export function show(root) {
   const [store, config, log] = own;
   const whose = h("p", { class: "muted whose", role: "status" });
   const here = h("h2", { class: "here" });
-  const rest = h("div", { class: "grid three" }, own.map((p) => p.element));
+  const rest = h("div", { class: "column" }, store.element, h("div", { class: "grid two" }, config.element, log.element));
   put(root, whose, numbers.element, h("div", { class: "grid main-chart" }, charts[0].element),
     h("div", { class: "grid three" }, charts.slice(1).map((c) => c.element)),
     h("div", { class: "grid two" }, h("div", { class: "column" }, answers.element, quotas.element), h("div", { class: "column" }, top.element, rules.element)), here, rest);

@@ -1,6 +1,6 @@
 // Parts that several pages are made of.
 
-import { h, put, id } from "./dom.js";
+import { h, put, id, flags } from "./dom.js";
 import { Problem } from "./api.js";
 import { count, percent, none } from "./format.js";
 
@@ -34,14 +34,14 @@ export function loading(what) {
 }
 
 export function empty(words, hint) {
-  return h("div", { class: "state" }, h("p", null, words), hint ? h("p", { class: "muted" }, hint) : null);
+  return h("div", { class: "state" }, h("p", null, flags(words)), hint ? h("p", { class: "muted" }, flags(hint)) : null);
 }
 
 export function failed(problem, retry) {
   const [what, hint] = problem.message.split("; hint: ");
   return h("div", { class: "state bad", role: "alert" },
-    h("p", null, h("b", null, problem.status === 403 ? "Your scope does not allow this. " : "This failed. "), what),
-    hint ? h("p", { class: "muted" }, `Hint: ${hint}`) : null,
+    h("p", null, h("b", null, problem.status === 403 ? "Your scope does not allow this. " : "This failed. "), flags(what)),
+    hint ? h("p", { class: "muted" }, flags(`Hint: ${hint}`)) : null,
     retry ? h("button", { type: "button", onclick: retry }, "Try again") : null);
 }
 
@@ -49,7 +49,7 @@ export function failed(problem, retry) {
 export function noDatabase(overview, what) {
   if (!overview || overview.health.documents) return null;
   return h("div", { class: "note" }, h("p", null, `No database: ${what} cannot be changed here.`),
-    h("p", { class: "muted" }, "Hint: start Headgate with --tenants sqlite:///var/lib/headgate/tenants.db, or with a PostgreSQL."));
+    h("p", { class: "muted" }, flags("Hint: start Headgate with --tenants sqlite:///var/lib/headgate/tenants.db, or with a PostgreSQL.")));
 }
 
 // bar shows how much of a limit is used; the words beside it say the same.
@@ -94,7 +94,7 @@ export function choice(options, value, props) {
   return element;
 }
 
-const lengths = [["", "until it is taken back"], ["1800", "for 30 minutes"], ["7200", "for 2 hours"], ["86400", "for a day"], ["604800", "for 7 days"], ["2592000", "for 30 days"], ["at", "until a time …"]];
+const lengths = [["", "until it is removed"], ["1800", "for 30 minutes"], ["7200", "for 2 hours"], ["86400", "for a day"], ["604800", "for 7 days"], ["2592000", "for 30 days"], ["at", "until a time …"]];
 
 // expiry lets choose how long something lasts. until() is an instant as text, or null for
 // ever, where that may be.
@@ -167,7 +167,7 @@ export function dialog(title, make) {
 // problems says what is wrong, field by field where that is known.
 export function problems(problem) {
   const [what, hint] = problem.message.split("; hint: ");
-  return h("div", { class: "state bad", role: "alert" }, h("p", null, what), hint ? h("p", { class: "muted" }, `Hint: ${hint}`) : null,
+  return h("div", { class: "state bad", role: "alert" }, h("p", null, flags(what)), hint ? h("p", { class: "muted" }, flags(`Hint: ${hint}`)) : null,
     problem.errors?.length > 1 ? h("ul", null, problem.errors.map((e) => h("li", null, `${e.field}: ${e.message}`))) : null);
 }
 

@@ -34,7 +34,7 @@ export async function setRaise(rule, entry = "") {
       if (reason.value.trim()) body.reason = reason.value.trim();
       return {
         changes: [{ what: "Limit", before: describe(there.data), after: describe({ switch: body, in_force: true }) }],
-        warn: tenants.length ? null : "This is for all keys of the rule, on every node.",
+        warn: tenants.length ? null : "This is for all keys of the rule, on all nodes that share this database or store.",
         words: `The limit of ${rule} is raised by ${body.raise} %.`,
         send: () => change("PUT", path, body, there.etag),
       };

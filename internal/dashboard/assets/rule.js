@@ -49,7 +49,7 @@ export function show(root, { parts: [name], me }) {
       put(facts, h("dl", { class: "facts wide" }, [["Id", withCopy("the id of the rule", rule.id)], ["Domain", rule.domain], ["Matches", rule.path.length ? rule.path.map((step, i) => [i ? " › " : "", h("code", null, step)]) : "every request of the domain"],
         ["Limits", rule.limits.length ? h("ul", { class: "plain" }, rule.limits.map((l) => h("li", null, l.limit, l.role === "main" ? null : [" ", pill("plain", roles[l.role] ?? l.role)], l.name ? h("span", { class: "muted" }, ` ${l.name}`) : null))) : mainLimits(rule)],
         ["Soft limit", rule.soft_limit], ["Candidate", rule.candidate], ["Schedule", rule.schedule?.join("; ")], ["Now", rule.now], ["Priority", rule.priority], ["Cost", rule.cost], ["Store away", `failure mode ${rule.failure}`],
-        ["Valid", [rule.valid_from ? ["from ", time(rule.valid_from)] : null, rule.valid_until ? [" until ", time(rule.valid_until)] : null].filter(Boolean)], ["Also", rule.summary.split("; ").slice(rule.limits.length || 1).join("; ")],
+        ["Valid", [rule.valid_from ? ["from ", time(rule.valid_from)] : null, rule.valid_until ? [" until ", time(rule.valid_until)] : null].filter(Boolean)], ["Also", rule.summary.split("; ").slice(rule.limits.length || 1).filter((part) => !/^(?:schedule|candidate|soft limit) /.test(part)).join("; ")],
         ["From", `${rule.source}: ${rule.file}${rule.line ? `, line ${rule.line}` : ""}`],
         ["See", [link("Its keys", "keys", { rule: name }), " · ", link("Its events", "events", { rule: name }), " · ", link("Explain", "explain", { domain: rule.domain })]]]
         .filter(([, words]) => words && words.length !== 0).map(([what, words]) => h("div", null, h("dt", null, what), h("dd", null, words)))));

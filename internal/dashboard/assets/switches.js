@@ -75,7 +75,7 @@ export async function setSwitch(target, what) {
       for (const name of ["percent", "tenants"]) if (there.data?.switch?.[name]) body[name] = there.data.switch[name];
       return {
         changes: [{ what: "Switch", before: describe(there.data), after: describe({ switch: body, in_force: true }) }],
-        warn: target === "all" ? "This is for all rules of all domains, on every node." : null,
+        warn: target === "all" ? "This is for all rules of all domains, on all nodes that share this database or store." : null,
         words: `Switched: ${what} is ${state.value}.`,
         send: () => change("PUT", path, body, there.etag),
       };

@@ -257,11 +257,11 @@ export function show(root, { parts: [name], me }) {
       a?.invalid ? h("p", { class: "note bad" }, `It is not in force: ${a.invalid}`) : null, h("div", { class: "actions" }, button("Change tier", editTier)));
     const t = table("Quotas in force", [{ label: "Descriptor" }, { label: "Quota" }, { label: "Algorithm" }, { label: "From" }, { label: "" }]);
     const list = a?.quotas ? [{ ...a.quotas.default, descriptor: "default" }, ...a.quotas.overrides] : [];
-    put(t.rows, list.map((q) => h("tr", null, h("th", { scope: "row" }, h("code", null, q.descriptor)), h("td", null, limits(q)), h("td", { class: "muted" }, q.algorithm?.replaceAll("_", " ") ?? none), h("td", null, pill(q.source === "override" ? "accent" : "plain", q.source)),
+    put(t.rows, list.map((q) => h("tr", null, h("th", { scope: "row" }, h("code", null, q.descriptor)), h("td", { class: "says" }, limits(q)), h("td", { class: "muted" }, q.algorithm?.replaceAll("_", " ") ?? none), h("td", null, pill(q.source === "override" ? "accent" : "plain", q.source)),
       h("td", { class: "links" }, button("Change", () => editQuota(q.descriptor), `Change the quota of ${q.descriptor}`)))));
     const keptTable = table("Stored overrides", [{ label: "Descriptor" }, { label: "Quota" }, { label: "Lasts" }, { label: "" }]);
     const overrides = a?.account.overrides ?? [];
-    put(keptTable.rows, overrides.map((o) => h("tr", { class: lasting(o) ? null : "old" }, h("th", { scope: "row" }, h("code", null, o.descriptor)), h("td", null, limits(o)), h("td", null, lasts(o), lasting(o) ? null : [" ", pill("plain", "ended")]), h("td", { class: "links" }, button("Remove override", () => removeOverride(o), `Remove override of ${o.descriptor} that lasts ${lasts(o)}`, true)))));
+    put(keptTable.rows, overrides.map((o) => h("tr", { class: lasting(o) ? null : "old" }, h("th", { scope: "row" }, h("code", null, o.descriptor)), h("td", { class: "says" }, limits(o)), h("td", null, lasts(o), lasting(o) ? null : [" ", pill("plain", "ended")]), h("td", { class: "links" }, button("Remove override", () => removeOverride(o), `Remove override of ${o.descriptor} that lasts ${lasts(o)}`, true)))));
     put(quotas, list.length ? t.element : empty(account.missing ?? "The fallback tier counts.", "Change the default quota to make an account."),
       h("div", { class: "actions" }, list.length ? null : button("Set the default quota", () => editQuota("default")), button("Add a quota for a descriptor", () => editQuota())),
       overrides.length ? [h("h3", null, "Overrides, past and coming ones too"), keptTable.element] : null);

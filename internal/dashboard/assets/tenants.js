@@ -86,7 +86,7 @@ export function show(root, { query }) {
       }
       const t = table("Accounts", columns);
       put(t.rows, quotas.map((q) => h("tr", null, h("th", { scope: "row" }, h("a", { href: `#/tenants/${encodeURIComponent(q.name)}` }, q.api_key === q.name || q.name.startsWith("hash:") ? (q.name.startsWith("hash:") ? q.api_key : q.name) : q.name), q.invalid ? [" ", pill("denied", "not in force", q.invalid)] : null),
-        h("td", null, q.tier || none), h("td", null, limits(q.quotas?.default)), h("td", null, usage(used.get(q.name)?.usage.default)),
+        h("td", null, q.tier || none), h("td", { class: "says" }, limits(q.quotas?.default)), h("td", null, usage(used.get(q.name)?.usage.default)),
         h("td", { class: "num" }, count(q.account.overrides?.length ?? 0)), h("td", { class: "num" }, count(q.account.top_ups?.length ?? 0)), h("td", null, time(q.updated_at)))));
       const step = (words, go) => h("button", { type: "button", disabled: !go, onclick: go || null }, words);
       put(holder, stale(Math.max(0, ...[...used.values()].map((u) => u.stale_s ?? 0))), t.element, cursors.length > 1 || next_cursor ? h("div", { class: "actions" },
@@ -122,7 +122,7 @@ export function show(root, { query }) {
     event.preventDefault();
     const name = prefix.value.trim();
     if (name) location.hash = `#/tenants/${encodeURIComponent(/^(tenant|hash|entry):/.test(name) ? name : `tenant:${name}`)}`;
-  } }, field("Name, or how it begins", prefix), open, field("Tier", tier), exportButton("accounts", () => exported({ name_prefix: prefix.value.trim(), tier: tier.value }))), note, h("div", { class: "panel" }, holder), summary);
+  } }, field("Name or prefix", prefix), open, field("Tier", tier), exportButton("accounts", () => exported({ name_prefix: prefix.value.trim(), tier: tier.value }))), note, h("div", { class: "panel" }, holder), summary);
   load();
   if (live.overview) put(note, noDatabase(live.overview, "accounts"));
   const end = on("overview", (o) => put(note, noDatabase(o, "accounts")));
