@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
 )
@@ -89,5 +90,28 @@ func TestForeignTexts(t *testing.T) {
 	}
 	if length := command(t, s, "STRLEN", conn.DefaultPrefix+sharedName); length != "16" {
 		t.Errorf("what is shared has %s bytes", length)
+	}
+}
+
+// A bucket in whose place is a value of another type fails the call that it is in, and no other: what
+// stands before it there is charged already, so that nothing is asked again.
+func TestForeignBucketFailsItsCall(t *testing.T) {
+	s, _ := openRedis(t)
+	l := limit.Must(limit.PerHour(10))
+	if r := takeOne(s, "bad", l, 1); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	key := command(t, s, "RANDOMKEY")
+	command(t, s, "DEL", key)
+	command(t, s, "LPUSH", key, "x")
+	results := make([]store.Result, 2)
+	s.Take(t.Context(), []store.Take{{Key: []byte("good"), Limit: l, Hits: 1}, {Key: []byte("bad"), Limit: l, Hits: 1}}, results)
+	for i := range results {
+		if store.ReasonOf(results[i].Err) != store.Misconfigured || !strings.Contains(results[i].Err.Error(), "another program writes under this prefix") {
+			t.Errorf("take %d: %v", i, results[i].Err)
+		}
+	}
+	if r := takeOne(s, "good", l, 1); r.Err != nil || r.Remaining != 8 {
+		t.Errorf("afterwards: %+v", r)
 	}
 }
