@@ -118,6 +118,7 @@ type Board interface {
 	// before; it is taken down after ttl. A ttl of 0 takes it down at once.
 	Post(ctx context.Context, node string, notice []byte, ttl time.Duration) error
 	// Notices returns what is up, by node; of a fleet with more nodes than the store
-	// keeps notices of, of some.
+	// keeps notices of, of some. What somebody else has put in the place of a notice, and
+	// is none, is an empty one.
 	Notices(ctx context.Context) (map[string][]byte, error)
 }

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -79,5 +82,19 @@ func TestLastOfManyCounts(t *testing.T) {
 		if a, ok, err := f.Find(s); err != nil || !ok || a.Tiers[0].Tier != fmt.Sprint("t", 297+i) {
 			t.Errorf("%v: %t, %+v, %v", s, ok, a, err)
 		}
+	}
+}
+
+// What is no file is not waited for.
+func TestPipeIsNoFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Error(err)
+	}
+	if _, _, err := quotas.ReadFile(path); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Error(err)
 	}
 }

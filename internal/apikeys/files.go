@@ -3,10 +3,10 @@ package apikeys
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/credentials"
 	"github.com/headgate/headgate/internal/identityfile"
 )
 
@@ -53,7 +53,7 @@ func ReadHasher(path string) (*identity.Hasher, error) {
 	if path == "" {
 		return nil, nil
 	}
-	key, err := os.ReadFile(path)
+	key, err := credentials.ReadFile("key file", path)
 	if err != nil {
 		return nil, err
 	}

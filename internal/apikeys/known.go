@@ -73,6 +73,9 @@ func (l *List) Reload() (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if !info.Mode().IsRegular() { // who is asked about a pipe would wait for its writer
+		return false, fmt.Errorf("%s: not a regular file", l.path)
+	}
 	now := stamp{info.Size(), info.ModTime()}
 	if l.names.Load() != nil && now == l.read {
 		return false, nil

@@ -4,16 +4,15 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/headgate/headgate/internal/adminapi"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/hostguard"
 	"github.com/headgate/headgate/internal/refusals"
+	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/internal/tenantsource"
 	"github.com/headgate/headgate/internal/tlsfile"
@@ -155,20 +154,13 @@ func (p *process) adminTLS(s *config.Admin) (*tls.Config, error) {
 
 // readAuthorities reads the file of a setting.
 func readAuthorities(setting, path string) (*x509.CertPool, error) {
-	info, err := os.Stat(path)
-	if err == nil && info.Size() > maxAuthorities {
-		err = errors.New("too large; hint: is this the right file?")
-	}
-	var text []byte
-	if err == nil {
-		text, err = os.ReadFile(path)
-	}
+	text, err := rulesource.ReadWhole(path, maxAuthorities)
 	pool := x509.NewCertPool()
 	if err == nil && !pool.AppendCertsFromPEM(text) {
-		err = errors.New("no certificate in it; hint: PEM")
+		err = fmt.Errorf("%s: no certificate in it; hint: PEM", path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("--%s: %s: %w", setting, path, err)
+		return nil, fmt.Errorf("--%s: %w", setting, err)
 	}
 	return pool, nil
 }

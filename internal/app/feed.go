@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/headgate/headgate/internal/adminapi"
+	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/internal/signing"
 	"github.com/headgate/headgate/internal/snapfeed"
 	"github.com/headgate/headgate/internal/tenantsource"
@@ -98,20 +99,13 @@ func readToken(path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	info, err := os.Stat(path)
-	if err == nil && info.Size() > maxToken {
-		err = errors.New("too large; hint: is this the right file?")
-	}
-	var text []byte
-	if err == nil {
-		text, err = os.ReadFile(path)
-	}
+	text, err := rulesource.ReadWhole(path, maxToken)
 	token := strings.TrimSpace(string(text))
 	if err == nil && (token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })) {
-		err = errors.New("no token in it; hint: one line, as `headgate admin token` prints it")
+		err = fmt.Errorf("%s: no token in it; hint: one line, as `headgate admin token` prints it", path)
 	}
 	if err != nil {
-		return "", fmt.Errorf("--admin-urls-token: %s: %w", path, err)
+		return "", fmt.Errorf("--admin-urls-token: %w", err)
 	}
 	return token, nil
 }

@@ -5,11 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/headgate/headgate/internal/adminapi"
+	"github.com/headgate/headgate/internal/credentials"
 	"github.com/headgate/headgate/internal/inquiry"
 	"github.com/headgate/headgate/internal/rulereview"
 	"github.com/headgate/headgate/internal/timeline"
@@ -46,23 +46,30 @@ func (w *watching) watchInquiries() error {
 	if !keeps {
 		return nil
 	}
-	if path := p.settings.AuditHashKey; path != "" {
-		secret, err := os.ReadFile(path)
-		if err == nil {
-			w.seal, err = inquiry.NewSeal(bytes.TrimRight(secret, "\r\n"))
-		}
-		if err != nil {
-			return fmt.Errorf("--audit-hash-key: %w", err)
-		}
+	seal, err := readSeal(p.settings.AuditHashKey)
+	if err != nil {
+		return fmt.Errorf("--audit-hash-key: %w", err)
 	}
 	w.inquiry = inquiry.New(inquiry.Options{
-		Boards: boards, Node: w.node.Name, ID: trace.NewDecisionID(time.Now()).String(),
+		Boards: boards, Node: w.node.Name, ID: trace.NewDecisionID(time.Now()).String(), Seal: seal,
 		Answer: w.answer, OnError: w.tell("another node was not answered"),
 	})
 	if p.does.Decide {
 		p.tasks = append(p.tasks, w.inquiry.Run)
 	}
 	return nil
+}
+
+// readSeal returns the Seal of the secret in a file, nil for "".
+func readSeal(path string) (*inquiry.Seal, error) {
+	if path == "" {
+		return nil, nil
+	}
+	secret, err := credentials.ReadFile("key file", path)
+	if err != nil {
+		return nil, err
+	}
+	return inquiry.NewSeal(bytes.TrimRight(secret, "\r\n"))
 }
 
 // answer answers another node.
@@ -77,7 +84,7 @@ func (w *watching) answer(q inquiry.Question) ([]byte, error) {
 		return timeline.Pack(w.timeline.Between(body.From, body.To, body.Most))
 	case eventsQuestion:
 		var body eventsBody
-		if err := json.Unmarshal(q.Body, &body); err != nil || body.Most < 1 || body.Most > rulereview.MaxEvents {
+		if err := json.Unmarshal(q.Body, &body); err != nil || !q.Sealed || body.Most < 1 || body.Most > rulereview.MaxEvents {
 			return nil, odd
 		}
 		return w.answerEvents(body, q.Room())
@@ -85,21 +92,13 @@ func (w *watching) answer(q inquiry.Question) ([]byte, error) {
 	return nil, odd
 }
 
-// answerEvents answers what this node remembers, sealed: keys are plain in it. Without the secret there is an
-// answer too, which is empty.
+// answerEvents answers what this node remembers. Keys are plain in it, so the question is a sealed one.
 func (w *watching) answerEvents(body eventsBody, room int) ([]byte, error) {
-	if w.seal == nil {
-		return nil, nil
-	}
 	events, cut, err := w.remembered(body)
 	if err != nil {
 		return nil, err
 	}
-	data, err := rulereview.Pack(events, cut, room-w.seal.Overhead())
-	if err != nil {
-		return nil, err
-	}
-	return w.seal.Close(eventsQuestion, data), nil
+	return rulereview.Pack(events, cut, room)
 }
 
 // remembered returns the events that another node asks for, and whether there are more.
@@ -125,28 +124,25 @@ func (w *watching) otherEvents(ctx context.Context, q adminapi.EventsQuestion) [
 	if most == 0 {
 		most = max(leastEvents, rulereview.MaxEvents/(len(others)+1))
 	}
-	answers, why := map[string][][]byte{}, "it has not answered"
-	switch {
-	case w.seal == nil:
-		why = "nodes tell each other of events only with one --audit-hash-key on all of them"
-	case w.inquiry != nil:
+	answers, why := map[string][]inquiry.Answer{}, "it has not answered"
+	if w.inquiry != nil {
 		body, err := json.Marshal(eventsBody{Since: time.UnixMilli(q.Filter.Since), Most: most, Filter: q.Filter, Event: q.Event})
 		var list []inquiry.Answer
 		if err == nil {
-			list, err = w.inquiry.Ask(ctx, inquiry.Question{Kind: eventsQuestion, Node: q.Node, Parts: inquiry.PartsFor(len(others)), Body: body}, len(others))
+			list, err = w.inquiry.Ask(ctx, inquiry.Question{Kind: eventsQuestion, Node: q.Node, Parts: inquiry.PartsFor(len(others)), Body: body, Sealed: true}, namesOf(others))
 		}
 		if err != nil {
 			why = err.Error()
 		}
 		for _, a := range list {
-			answers[a.Node] = append(answers[a.Node], a.Body)
+			answers[a.Node] = append(answers[a.Node], a)
 		}
 	}
 	var told []rulereview.NodeEvents
 	for _, n := range others {
 		t := rulereview.NodeEvents{Node: n.Name, Unknown: why}
 		if list := answers[n.Name]; len(list) > 0 {
-			t = w.openEvents(n.Name, list[0])
+			t = readEvents(&list[0])
 			answers[n.Name] = list[1:]
 		}
 		told = append(told, t)
@@ -154,15 +150,22 @@ func (w *watching) otherEvents(ctx context.Context, q adminapi.EventsQuestion) [
 	return told
 }
 
-// openEvents reads what a node has answered of its events.
-func (w *watching) openEvents(node string, sealed []byte) rulereview.NodeEvents {
-	t := rulereview.NodeEvents{Node: node}
-	data, err := w.seal.Open(eventsQuestion, sealed)
-	if err != nil {
-		t.Unknown = "it has another --audit-hash-key, or none"
-		return t
+// namesOf returns the names of nodes.
+func namesOf(nodes []view.Node) (names []string) {
+	for i := range nodes {
+		names = append(names, nodes[i].Name)
 	}
-	if t.Events, t.Cut, err = rulereview.Unpack(data, rulereview.MaxEvents); err != nil {
+	return names
+}
+
+// readEvents reads what a node has answered of its events.
+func readEvents(a *inquiry.Answer) rulereview.NodeEvents {
+	t := rulereview.NodeEvents{Node: a.Node}
+	err := a.Err
+	if err == nil {
+		t.Events, t.Cut, err = rulereview.Unpack(a.Body, rulereview.MaxEvents)
+	}
+	if err != nil {
 		t.Events, t.Unknown = nil, err.Error()
 	}
 	return t
@@ -183,7 +186,7 @@ func (w *watching) fleetTimeline(ctx context.Context, q adminapi.FleetQuestion) 
 			others = append(others, n.Name)
 		}
 	}
-	lines, err := w.askTimelines(ctx, q, len(others))
+	lines, err := w.askTimelines(ctx, q, others)
 	for _, name := range others {
 		t := timeline.Told{Name: name}
 		if n := len(lines[name]); n > 0 {
@@ -212,9 +215,9 @@ func (w *watching) fleetTimeline(ctx context.Context, q adminapi.FleetQuestion) 
 	return sum
 }
 
-// askTimelines asks so many other nodes what they have answered over time. Two nodes may have one name.
-func (w *watching) askTimelines(ctx context.Context, q adminapi.FleetQuestion, others int) (map[string][]view.Timeline, error) {
-	if w.inquiry == nil || others == 0 {
+// askTimelines asks the other nodes of these names what they have answered over time. Two nodes may have one name.
+func (w *watching) askTimelines(ctx context.Context, q adminapi.FleetQuestion, others []string) (map[string][]view.Timeline, error) {
+	if w.inquiry == nil || len(others) == 0 {
 		return nil, nil
 	}
 	body, err := json.Marshal(timelineBody{q.From, q.To, q.Most})
@@ -224,7 +227,10 @@ func (w *watching) askTimelines(ctx context.Context, q adminapi.FleetQuestion, o
 	answers, err := w.inquiry.Ask(ctx, inquiry.Question{Kind: timelineQuestion, Node: q.Node, Body: body}, others)
 	lines := map[string][]view.Timeline{}
 	for _, a := range answers {
-		line, bad := timeline.Unpack(a.Body)
+		line, bad := view.Timeline{}, a.Err
+		if bad == nil {
+			line, bad = timeline.Unpack(a.Body)
+		}
 		if bad != nil {
 			err = fmt.Errorf("node %q: %w", a.Node, bad)
 			continue

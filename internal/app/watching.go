@@ -49,7 +49,6 @@ type watching struct {
 	nodes     *nodes.States
 	timeline  *timeline.Timeline // nil: this process decides nothing
 	inquiry   *inquiry.Desk      // nil: nodes of this store cannot be asked
-	seal      *inquiry.Seal      // nil: nodes share no secret
 	// prometheus is nil where no setting names one.
 	prometheus *promhistory.Reader
 	regions    *regionWatch

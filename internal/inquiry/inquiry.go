@@ -3,20 +3,19 @@
 //
 // A question is a notice on a board of the store that all nodes look at. What nodes answer stands on
 // a board of that question alone, and is gone some seconds later. Nodes need no way to each other, and no
-// address or token of each other: who can write to the store can ask. So what is answered is for all who can
-// read there, or is sealed by a key that nodes share (Seal).
+// address or token of each other: who can write to the store can ask, and answer in the name of any node. So
+// what is answered is for all who can read there, and worth as much as they are trusted; or the question is
+// sealed: then nodes answer only who shares a secret with them, nobody else can read the answer, and it is
+// believed only of the node and to the question that it was given for (Seal).
 package inquiry
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -65,10 +64,21 @@ type Question struct {
 	Parts int `json:"parts,omitempty"`
 	// Body is the rest of the question.
 	Body json.RawMessage `json:"body"`
+	// Sealed says that only who shares the secret of the nodes may ask this, and may read and write what is
+	// answered.
+	Sealed bool `json:"sealed,omitempty"`
+	// Proof is that of a sealed question, which Ask fills in.
+	Proof []byte `json:"proof,omitempty"`
 }
 
 // Room is how many bytes an answer may have.
-func (q *Question) Room() int { return min(max(q.Parts, 1), MaxParts) * MaxAnswer }
+func (q *Question) Room() int {
+	room := min(max(q.Parts, 1), MaxParts) * MaxAnswer
+	if q.Sealed {
+		room -= sealOverhead
+	}
+	return room
+}
 
 // PartsFor returns how many parts each answer may have where so many nodes answer.
 func PartsFor(nodes int) int { return min(max(maxNotices/max(nodes, 1), 1), MaxParts) }
@@ -77,14 +87,28 @@ func PartsFor(nodes int) int { return min(max(maxNotices/max(nodes, 1), 1), MaxP
 type Answer struct {
 	Node string
 	Body []byte
+	// Err says why nothing of what stands there in its name is believed; nil: Body is its answer.
+	Err error
+
+	id string // what it stands under
 }
 
-// Options are those of a Desk. All are required.
+var (
+	// ErrUnread is of an answer to a sealed question that the node has not sealed for it.
+	ErrUnread = errors.New("what was answered in its name is not sealed by the secret of this node for this question; hint: the same --audit-hash-key and the same version on all nodes")
+	// ErrNoSecret is of a sealed question without a secret.
+	ErrNoSecret = errors.New("nodes tell each other this only with one --audit-hash-key on all of them")
+)
+
+// Options are those of a Desk. All but Seal are required.
 type Options struct {
 	Boards Boards
 	// Node is the name of this node, and ID what it answers under: two nodes may have one name.
 	Node, ID string
+	// Seal is that of the secret that nodes share; nil: they share none.
+	Seal *Seal
 	// Answer returns what this node answers, as much as there is room for; an error where it has no answer.
+	// A question that says so is sealed, and was asked by who shares the secret.
 	Answer func(Question) ([]byte, error)
 	// OnError is told why this node has not answered.
 	OnError func(error)
@@ -101,19 +125,20 @@ type Desk struct {
 // New returns a Desk at which nothing was asked yet.
 func New(o Options) *Desk { return &Desk{Options: o, own: map[string]bool{}} }
 
-// Ask asks a question, and returns what other nodes have answered as soon as want of them have; fewer
-// where MaxWait or ctx ends before, with an error where the store does not let them be read.
-func (d *Desk) Ask(ctx context.Context, q Question, want int) ([]Answer, error) {
-	if want <= 0 {
+// Ask asks the nodes of these names, a name as often as it has nodes, and returns what they have answered as soon
+// as all have; fewer where MaxWait or ctx ends before, with an error where the store does not let answers be read,
+// or where answers of others are there that may have taken the place of those that are missing.
+func (d *Desk) Ask(ctx context.Context, q Question, nodes []string) ([]Answer, error) {
+	if len(nodes) == 0 {
 		return nil, nil
 	}
-	text, err := json.Marshal(q)
+	name := newName()
+	text, err := d.write(name, q)
 	if err != nil {
 		return nil, fmt.Errorf("ask the other nodes: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, MaxWait)
 	defer cancel()
-	name := newName()
 	d.asks(name, true)
 	defer d.asks(name, false)
 	asked := d.Boards.BoardOf(board)
@@ -121,7 +146,23 @@ func (d *Desk) Ask(ctx context.Context, q Question, want int) ([]Answer, error) 
 		return nil, fmt.Errorf("ask the other nodes: %w", err)
 	}
 	defer call(context.WithoutCancel(ctx), func(ctx context.Context) error { return asked.Post(ctx, name, nil, 0) }) // else it is taken down later
-	return d.gather(ctx, name, want)
+	return d.gather(ctx, &inquiry{Question: q, name: name, nodes: nodes, seal: d.Seal})
+}
+
+// write returns the text of a question.
+func (d *Desk) write(name string, q Question) ([]byte, error) {
+	text, err := json.Marshal(q)
+	if err != nil || !q.Sealed {
+		return text, err
+	}
+	if d.Seal == nil {
+		return nil, ErrNoSecret
+	}
+	if err := json.Unmarshal(text, &q); err != nil { // its body as who answers reads it
+		return nil, err
+	}
+	q.Proof = d.Seal.signed(name, &q)
+	return json.Marshal(q)
 }
 
 // asks notes that this node asks the question of a name, or no more.
@@ -135,22 +176,27 @@ func (d *Desk) asks(name string, now bool) {
 	}
 }
 
-// gather waits for want answers to the question of a name.
-func (d *Desk) gather(ctx context.Context, name string, want int) (answers []Answer, err error) {
+// gather waits for the answers to a question.
+func (d *Desk) gather(ctx context.Context, q *inquiry) (answers []Answer, err error) {
+	var strange int
 	for pause := gatherFirst; sleep.For(ctx, pause) == nil; pause = min(2*pause, gatherLast) {
 		var notices map[string][]byte
 		if err = call(ctx, func(ctx context.Context) (err error) {
-			notices, err = d.Boards.BoardOf(name).Notices(ctx)
+			notices, err = d.Boards.BoardOf(q.name).Notices(ctx)
 			return err
 		}); err != nil {
 			continue
 		}
-		if answers = whole(notices); len(answers) >= want {
+		var all bool
+		if answers, strange, all = q.read(notices); all {
 			return answers, nil
 		}
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		err = fmt.Errorf("read what the other nodes answer: %w", err)
+	case strange > 0:
+		err = fmt.Errorf("%d answers are passed over: they are under names of no node that was asked, or more than one node gives; hint: who else writes to this store?", strange)
 	}
 	return answers, err
 }
@@ -216,10 +262,7 @@ func (d *Desk) answer(ctx context.Context, name string, text []byte) error {
 	if q.Node != "" && q.Node != d.Node {
 		return nil
 	}
-	body, err := d.Answer(q)
-	if err == nil && (len(body) > q.Room() || len(d.Node) > maxName) {
-		err = fmt.Errorf("the answer has %d bytes, more than %d", len(body), q.Room())
-	}
+	body, err := d.says(name, q)
 	for i, part := range split(d.Node, body) {
 		if err == nil {
 			err = call(ctx, func(ctx context.Context) error {
@@ -233,55 +276,30 @@ func (d *Desk) answer(ctx context.Context, name string, text []byte) error {
 	return nil
 }
 
+// says returns what this node puts up as its answer. To a sealed question of who does not share its secret that
+// is nothing, so that who asks can say why.
+func (d *Desk) says(name string, q Question) ([]byte, error) {
+	if len(d.Node) > maxName {
+		return nil, fmt.Errorf("the name of this node has %d bytes, more than %d", len(d.Node), maxName)
+	}
+	if q.Sealed && (d.Seal == nil || !d.Seal.isSigned(name, &q)) {
+		return nil, nil
+	}
+	body, err := d.Answer(q)
+	if err == nil && len(body) > q.Room() {
+		err = fmt.Errorf("the answer has %d bytes, more than %d", len(body), q.Room())
+	}
+	if err == nil && q.Sealed {
+		body = d.Seal.Close(body, answerPurpose(name, q.Kind, d.Node, d.ID)...)
+	}
+	return body, err
+}
+
 // call bounds one call of the store.
 func call(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return do(ctx)
-}
-
-// split returns an answer as notices: the number of the part and of all, the name of the node, a line feed, and
-// so much of the rest.
-func split(node string, body []byte) (notices [][]byte) {
-	of := max((len(body)+MaxAnswer-1)/MaxAnswer, 1)
-	for i := range of {
-		head := fmt.Sprintf("%d %d %s\n", i, of, node)
-		notices = append(notices, append([]byte(head), body[i*MaxAnswer:min((i+1)*MaxAnswer, len(body))]...))
-	}
-	return notices
-}
-
-// whole returns the answers of which all parts are there, by what they stand under on a board.
-func whole(notices map[string][]byte) (answers []Answer) {
-	for name, first := range notices {
-		id, isFirst := strings.CutSuffix(name, "/0")
-		if !isFirst {
-			continue
-		}
-		a, of, ok := parse(first, 0)
-		for i := 1; ok && i < of; i++ {
-			var more Answer
-			var all int
-			more, all, ok = parse(notices[id+"/"+strconv.Itoa(i)], i)
-			ok = ok && all == of && more.Node == a.Node
-			a.Body = append(a.Body, more.Body...)
-		}
-		if ok {
-			answers = append(answers, a)
-		}
-	}
-	return answers
-}
-
-// parse reads the part of that number, and returns how many there are.
-func parse(notice []byte, number int) (a Answer, of int, ok bool) {
-	head, body, _ := bytes.Cut(notice, []byte("\n"))
-	words := strings.SplitN(string(head), " ", 3)
-	if len(words) != 3 || words[0] != strconv.Itoa(number) || words[2] == "" || len(words[2]) > maxName {
-		return a, 0, false
-	}
-	of, err := strconv.Atoi(words[1])
-	return Answer{words[2], slices.Clone(body)}, of, err == nil && of > 0 && of <= MaxParts
 }
 
 // newName returns a name that no other question has.

@@ -11,12 +11,12 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/credentials"
 )
 
 // MaxText bounds the text of a key in bytes.
@@ -96,7 +96,7 @@ func NewHasher(key identity.Secret) (*Hasher, error) {
 // ReadHasher returns a Hasher with the key in a file. The ends of lines after the key are no part
 // of it.
 func ReadHasher(path string) (*Hasher, error) {
-	key, err := os.ReadFile(path)
+	key, err := credentials.ReadFile("key file", path)
 	if err != nil {
 		return nil, err
 	}

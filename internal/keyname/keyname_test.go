@@ -1,7 +1,11 @@
 package keyname_test
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"unicode/utf8"
 
@@ -109,5 +113,31 @@ func TestHash(t *testing.T) {
 	}
 	if _, err := keyname.NewHasher(identity.NewSecret("short")); err == nil {
 		t.Error("a short key is taken")
+	}
+}
+
+// A key in what is no file is not waited for, and a file that is too long is not read.
+func TestReadHasher(t *testing.T) {
+	dir := t.TempDir()
+	for name, put := range map[string]func(path string) error{
+		"good":                           func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("k", 44)+"\r\n"), 0o600) },
+		"short: the key is too short":    func(path string) error { return os.WriteFile(path, []byte("k\n"), 0o600) },
+		"pipe: it is not a regular file": func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"long: it has more than 65536 bytes": func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 20<<30))
+		},
+	} {
+		file, _, _ := strings.Cut(name, ":")
+		if err := put(filepath.Join(dir, file)); err != nil {
+			t.Fatal(err)
+		}
+		h, err := keyname.ReadHasher(filepath.Join(dir, file))
+		if file == "good" {
+			if same, bad := keyname.NewHasher(identity.NewSecret(strings.Repeat("k", 44))); err != nil || bad != nil || h.Hash("d", "x") != same.Hash("d", "x") {
+				t.Errorf("%v, %v, or another key", err, bad)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%v, want an error with %q", err, name)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -211,7 +212,7 @@ func syncDir(dir string) error {
 // there is none. A file that is not whole is refused: with some accounts missing,
 // their tenants would have the quota of others.
 func ReadFile(path string) (accounts []tenant.Account, head Head, err error) {
-	f, err := os.Open(path)
+	f, err := rulesource.OpenWhole(path)
 	if err != nil {
 		return nil, head, fmt.Errorf("read kept accounts: %w", err)
 	}

@@ -86,6 +86,9 @@ func (f *Follower) keep(r *reply, full bool) error {
 	if f.kept > maxKept {
 		return nil // all is fetched anew as soon as there is a newer file
 	}
+	if info, err := os.Stat(f.keptPath()); err == nil && !info.Mode().IsRegular() { // a pipe would wait for its reader
+		return fmt.Errorf("%s: not a regular file (%s)", f.keptPath(), info.Mode().Type())
+	}
 	out, err := os.OpenFile(f.keptPath(), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
@@ -101,7 +104,7 @@ func (f *Follower) keep(r *reply, full bool) error {
 // restore puts in force what was kept. Answers after one that is not whole, as a process
 // that was killed leaves it, are passed over.
 func (f *Follower) restore() error {
-	file, err := os.Open(f.keptPath())
+	file, err := rulesource.OpenWhole(f.keptPath())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -10,13 +10,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/headgate/headgate/internal/accountfile"
 	"github.com/headgate/headgate/internal/problems"
+	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/internal/signing"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -84,7 +84,7 @@ func (p *Publisher) SetBase(f *accountfile.File) error {
 
 // sumOf returns the SHA-256 of a file and its size.
 func sumOf(path string) (sum string, size int64, err error) {
-	f, err := os.Open(path)
+	f, err := rulesource.OpenWhole(path)
 	if err != nil {
 		return "", 0, err
 	}

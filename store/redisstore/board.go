@@ -35,6 +35,8 @@ const (
 var boardScript = optional(newScript(func() string {
 	return strings.NewReplacer(
 		"MAX_NOTICES", strconv.Itoa(maxNotices),
+		"MAX_NOTICE", strconv.Itoa(store.MaxNotice),
+		"MAX_NAME", strconv.Itoa(maxRosterName),
 		"PAGE_BYTES", strconv.Itoa(noticePage),
 	).Replace(luaBoard)
 }))
@@ -97,7 +99,9 @@ func (s *Store) post(ctx context.Context, name, node string, notice []byte, ttl 
 }
 
 // Notices implements store.Board. It reads in several calls, so that no decision waits
-// for all of them; each lasts no longer than the budget. Errors are *store.Error.
+// for all of them; each lasts no longer than the budget. What is no notice where one should
+// be, because it is longer than one or of another type, is an empty one. Errors are
+// *store.Error.
 func (s *Store) Notices(ctx context.Context) (map[string][]byte, error) {
 	return s.notices(ctx, boardName)
 }

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -24,7 +25,12 @@ const (
 	registerBudget = time.Second
 )
 
-var registerScript = optional(newScript(func() string { return luaRegister }))
+var registerScript = optional(newScript(func() string {
+	return strings.NewReplacer(
+		"MAX_REGISTER", strconv.Itoa(store.MaxRegister),
+		"MAX_VERSION", strconv.Itoa(len(decimal(store.MaxRegisterVersion))),
+	).Replace(luaRegister)
+}))
 
 var _ store.Register = (*Store)(nil)
 
@@ -49,6 +55,11 @@ func (s *Store) ReadRegister(ctx context.Context, name string, known int64) (ver
 	}
 	if version == known || version == 0 {
 		return version, nil, nil
+	}
+	if length, err := body.answer[1].ToInt64(); err == nil {
+		fault := s.options.Fault(op, fmt.Errorf("its text has %d bytes", length))
+		fault.Reason, fault.Hint = store.Misconfigured, fmt.Sprintf("no node has written it: they write %d at most; delete the key", store.MaxRegister)
+		return 0, nil, fault
 	}
 	kept, err := body.answer[1].ToString()
 	if err != nil {

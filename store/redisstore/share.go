@@ -33,6 +33,7 @@ const (
 var shareScript = optional(newScript(func() string {
 	return strings.NewReplacer(
 		"MAX_SHARED", strconv.Itoa(store.MaxShared),
+		"MAX_LENGTH", strconv.Itoa(16+store.MaxShared*(16+endDigits+3+store.MaxSharedText)),
 		"SHARED_MS", strconv.FormatInt(sharedLife.Milliseconds(), 10),
 	).Replace(luaShare)
 }))

@@ -25,7 +25,7 @@ if deadline > 0 and now > deadline then
   return {4 * number + 1, now}
 end
 local text, written = redis.call('GET', KEYS[1]), false
-if not text or #text < 16 then
+if not text or #text < 16 or #text > MAX_LENGTH then -- somebody else has written it
   text, written = ARGV[4], true
 end
 local most = now + SHARED_MS * 1000

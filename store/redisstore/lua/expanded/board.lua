@@ -17,9 +17,12 @@
 -- Returns {status + 4 * number of the call, now, ...}. Status 0: done. 1: the deadline
 -- has passed; nothing was written. What follows is
 --   post   1, or -1 when there are 256 others, and it was not put up
---   nodes  the nodes
+--   nodes  the nodes, 256 of them at most
 --   read   the notices in the order of the nodes, false where there is none; as many
 --          of them as have 131072 together, and at least one
+--
+-- What others have put there is not read: names longer than 256 are passed over, and
+-- what is no string of at most 65536 bytes is an empty notice.
 
 local number, now, deadline, op = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0, ARGV[4]
 if now == 0 then
@@ -33,8 +36,10 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%d', now))
 local answer = {4 * number, now}
 
 if op == 'nodes' then
-  for i, node in ipairs(redis.call('ZREVRANGE', KEYS[1], 0, -1)) do
-    answer[2 + i] = node
+  for _, node in ipairs(redis.call('ZREVRANGE', KEYS[1], 0, 256 - 1)) do
+    if #node <= 256 then
+      answer[#answer + 1] = node
+    end
   end
   return answer
 end
@@ -44,11 +49,16 @@ if op == 'read' then
   for i = 2, #KEYS do
     local notice = false
     if redis.call('ZSCORE', KEYS[1], ARGV[3 + i]) then
-      left = left - redis.call('STRLEN', KEYS[i])
-      if left < 0 and i > 2 then
-        return answer
+      local length = redis.pcall('STRLEN', KEYS[i])
+      if type(length) == 'number' and length <= 65536 then
+        left = left - length
+        if left < 0 and i > 2 then
+          return answer
+        end
+        notice = redis.call('GET', KEYS[i])
+      else
+        notice = ''
       end
-      notice = redis.call('GET', KEYS[i])
     end
     answer[1 + i] = notice
   end

@@ -13,7 +13,8 @@
 --
 -- Returns {status + 4 * number of the call, now, ...}. Status 0: done. 1: the deadline
 -- has passed; nothing was written. What follows is
---   read     the version, and the text, false where the version is the known one
+--   read     the version, and the text, false where the version is the known one. Of what
+--            is longer than it can be, its length in bytes
 --   replace  1, or 0 where it is in another version, and was left as it is
 
 local number, now, deadline = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
@@ -30,7 +31,14 @@ if ARGV[5] == '' then
   if version == ARGV[4] then
     return {4 * number, now, version, false}
   end
-  return {4 * number, now, version, redis.call('HGET', KEYS[1], 'text')}
+  local text = redis.call('HGET', KEYS[1], 'text')
+  if #version > 16 then
+    version = #version
+  end
+  if text and #text > 262144 then
+    text = #text
+  end
+  return {4 * number, now, version, text}
 end
 
 if version ~= ARGV[4] then

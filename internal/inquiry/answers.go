@@ -1,0 +1,105 @@
+package inquiry
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// inquiry is a question that is being asked.
+type inquiry struct {
+	Question
+	name  string
+	nodes []string // that are asked, a name as often as it has nodes
+	seal  *Seal
+}
+
+// read returns what is believed of the notices on the board of the answers, how many answers are of nobody who
+// was asked, and whether all nodes have answered. Of a name under which more nodes have answered than have it
+// nothing is believed: nobody can tell which of them it is.
+func (q *inquiry) read(notices map[string][]byte) (answers []Answer, strange int, all bool) {
+	asked := map[string]int{}
+	for _, node := range q.nodes {
+		asked[node]++
+	}
+	heard, unread := map[string][]Answer{}, map[string]bool{}
+	for _, a := range whole(notices) {
+		switch {
+		case asked[a.Node] == 0:
+			strange++
+		case !q.believe(&a):
+			unread[a.Node] = true
+		default:
+			heard[a.Node] = append(heard[a.Node], a)
+		}
+	}
+	all = true
+	for node, of := range asked {
+		list := heard[node]
+		if n := len(list); n > of {
+			strange += n
+			list = []Answer{{Node: node, Err: fmt.Errorf("%d answers are there in its name, which %d nodes have", n, of)}}
+		} else if n < of && unread[node] {
+			list = append(list, Answer{Node: node, Err: ErrUnread})
+		}
+		all = all && len(heard[node]) == of
+		answers = append(answers, list...)
+	}
+	return answers, strange, all
+}
+
+// believe opens an answer, and reports whether the node that it names has given it to this question.
+func (q *inquiry) believe(a *Answer) bool {
+	if !q.Sealed {
+		return true
+	}
+	body, err := q.seal.Open(a.Body, answerPurpose(q.name, q.Kind, a.Node, a.id)...)
+	a.Body = body
+	return err == nil
+}
+
+// split returns an answer as notices: the number of the part and of all, the name of the node, a line feed, and
+// so much of the rest.
+func split(node string, body []byte) (notices [][]byte) {
+	of := max((len(body)+MaxAnswer-1)/MaxAnswer, 1)
+	for i := range of {
+		head := fmt.Sprintf("%d %d %s\n", i, of, node)
+		notices = append(notices, append([]byte(head), body[i*MaxAnswer:min((i+1)*MaxAnswer, len(body))]...))
+	}
+	return notices
+}
+
+// whole returns the answers of which all parts are there, by what they stand under on a board.
+func whole(notices map[string][]byte) (answers []Answer) {
+	for name, first := range notices {
+		id, isFirst := strings.CutSuffix(name, "/0")
+		if !isFirst {
+			continue
+		}
+		a, of, ok := parse(first, 0)
+		for i := 1; ok && i < of; i++ {
+			var more Answer
+			var all int
+			more, all, ok = parse(notices[id+"/"+strconv.Itoa(i)], i)
+			ok = ok && all == of && more.Node == a.Node
+			a.Body = append(a.Body, more.Body...)
+		}
+		if a.id = id; ok {
+			answers = append(answers, a)
+		}
+	}
+	return answers
+}
+
+// parse reads the part of that number, and returns how many there are.
+func parse(notice []byte, number int) (a Answer, of int, ok bool) {
+	head, body, _ := bytes.Cut(notice, []byte("\n"))
+	words := strings.SplitN(string(head), " ", 3)
+	if len(words) != 3 || words[0] != strconv.Itoa(number) || words[2] == "" || len(words[2]) > maxName {
+		return a, 0, false
+	}
+	of, err := strconv.Atoi(words[1])
+	return Answer{Node: words[2], Body: slices.Clone(body)}, of, err == nil && of > 0 && of <= MaxParts
+}
