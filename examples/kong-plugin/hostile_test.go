@@ -82,7 +82,7 @@ func TestDenialsNeedNoBody(t *testing.T) {
 		denial + "Content-Length: 101\r\n\r\n{":                    true,
 		denial + "Transfer-Encoding: chunked\r\n\r\nno length\r\n": false,
 	} {
-		got, err := askAt(t, answering(t, text, hold), 2000)
+		got, err := askAt(t, answering(t, text, hold), 5000)
 		if err != nil || got.status != 429 || got.header.Get("Retry-After") != "7" || len(got.body) > 0 {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
