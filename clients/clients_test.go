@@ -214,7 +214,10 @@ func TestTypeScript(t *testing.T) {
 // TestJava runs the example against a Headgate that answers, that refuses, and that is not there.
 func TestJava(t *testing.T) {
 	t.Parallel()
-	java := program(t, "java")
+	java, err := testserver.JavaCompiler()
+	if err != nil {
+		testserver.Unavailable(t, err.Error())
+	}
 	found, err := filepath.Glob(filepath.Join(tools(t, "java", "lib"), "lib", "*.jar"))
 	if err != nil {
 		t.Fatal(err)

@@ -181,17 +181,26 @@ for package in prometheus prometheus-alertmanager; do
 	fi
 done
 
-for program in chromium firefox-esr java curl jq openssl; do
-	package=$program
-	if [ "$program" = java ]; then package=default-jre-headless; fi
+for program in chromium firefox-esr curl jq openssl; do
 	if command -v "$program" >/dev/null; then
 		say "$program: $(command -v "$program")"
-	elif install_package "$package" && command -v "$program" >/dev/null; then
+	elif install_package "$program" && command -v "$program" >/dev/null; then
 		say "$program: installed"
 	else
-		missing+=("$program (install it with your package manager: apt-get install $package)")
+		missing+=("$program (install it with your package manager: apt-get install $program)")
 	fi
 done
+
+# Java compiles the clients that it runs. Debian's packages of the runtime have the compiler as
+# a module, without a command; elsewhere it may come with the JDK alone.
+have_java() { java --list-modules 2>/dev/null | grep -q '^jdk\.compiler@'; }
+if have_java; then
+	say "java: $(command -v java)"
+elif { install_package default-jre-headless && have_java; } || { install_package default-jdk-headless && have_java; }; then
+	say "java: installed"
+else
+	missing+=("java with its compiler, the module jdk.compiler (install a JDK with your package manager: apt-get install default-jdk-headless)")
+fi
 
 for jars in "$kafka=kafka" "$grpc_java=grpc/java" "$jedis=redis/java" "clients/java/pom.xml=clients/java"; do
 	library=${jars%=*} folder=${jars#*=}

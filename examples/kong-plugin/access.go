@@ -10,7 +10,7 @@ import (
 )
 
 // ofConnection are fields of Headgate's answer that are not for the client.
-var ofConnection = names{"Connection", "Keep-Alive", "Content-Length", "Transfer-Encoding", "Date", statusField}
+var ofConnection = names{"Connection", "Keep-Alive", "Trailer", "Upgrade", "Content-Length", "Transfer-Encoding", "Date", statusField}
 
 // Access is called by Kong for each request, after the plugins that find out who asks: it
 // asks Headgate, and lets the request pass or answers it. The fields for clients are set

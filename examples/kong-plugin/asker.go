@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
-	"net/url"
 	"strconv"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 )
 
 // Bounds of an answer of Headgate, in bytes.
@@ -78,34 +79,37 @@ func (a *asker) ask(ctx context.Context, r *client) (*answer, error) {
 	}
 	resp, err := a.client.Do(req)
 	if err != nil {
-		var wrapped *url.Error
-		if errors.As(err, &wrapped) {
-			err = wrapped.Err
-		}
-		return nil, err
+		return nil, trouble(err)
 	}
 	defer resp.Body.Close()
 	return read(resp)
 }
 
-// read tells an answer of Headgate from any other.
+// read tells an answer of Headgate from any other. Its header decides: a denial stays one,
+// whatever comes of its body.
 func read(resp *http.Response) (*answer, error) {
-	got := &answer{status: resp.StatusCode, header: resp.Header}
-	if got.status != http.StatusOK {
-		meant, err := strconv.Atoi(resp.Header.Get(statusField))
-		if err != nil || meant < 400 || meant > 599 {
-			return nil, fmt.Errorf("status %d, and no %s: it did not decide; hint: --auth-peers, the path in url", resp.StatusCode, statusField)
-		}
-		got.status = meant
+	if resp.StatusCode == http.StatusOK {
+		return &answer{status: http.StatusOK, header: tellable(resp.Header)}, nil
 	}
+	meant, err := strconv.Atoi(resp.Header.Get(statusField))
+	if err != nil || meant < 400 || meant > 599 {
+		return nil, fmt.Errorf("status %d, and no %s: it did not decide; hint: --auth-peers, the path in url", resp.StatusCode, statusField)
+	}
+	got := &answer{status: meant, header: tellable(resp.Header)}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(body) <= maxBody { // a longer one is left out; the denial stays one
+	if err == nil && len(body) <= maxBody { // what is too long or has no end is left out
 		got.body = body
 	}
 	return got, nil
+}
+
+// tellable is what can be told to Kong of the header of an answer: its protocol takes UTF-8, and
+// of a header with one value that is not, nothing. The token is for nobody else.
+func tellable(header http.Header) http.Header {
+	maps.DeleteFunc(header, func(name string, values []string) bool {
+		return name == tokenField || !all(values, func(s string) bool { return isValue(s) && utf8.ValidString(s) })
+	})
+	return header
 }
 
 // mayTell reports whether a failure is to be logged: one in each second.

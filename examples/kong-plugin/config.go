@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -144,8 +145,12 @@ func (c *Config) checkNames() error {
 	for setting, name := range map[string]string{
 		"consumer_header": c.ConsumerHeader, "credential_header": c.CredentialHeader, "check_id_header": c.CheckIDHeader,
 	} {
-		if name != "" && !isName(name) {
+		switch {
+		case name == "":
+		case !isName(name):
 			return fmt.Errorf("%s: %q is no name of a header field", setting, name)
+		case keptBack.has(name):
+			return fmt.Errorf("%s: %s has another meaning; hint: a name of your own, such as X-Kong-Consumer", setting, http.CanonicalHeaderKey(name))
 		}
 	}
 	return nil

@@ -89,6 +89,8 @@ func TestSettingsThatCannotWork(t *testing.T) {
 		{func(c *Config) { c.ConsumerHeader, c.CredentialHeader = "", "" }, ""},
 		{func(c *Config) { c.CredentialHeader = "X\n" }, "credential_header: "},
 		{func(c *Config) { c.CheckIDHeader = "X/Y" }, "check_id_header: "},
+		{func(c *Config) { c.CheckIDHeader = "x-forwarded-for" }, "check_id_header: X-Forwarded-For has another meaning"},
+		{func(c *Config) { c.ConsumerHeader = "X-Headgate-Token" }, "consumer_header: X-Headgate-Token has another"},
 	} {
 		c := newConfig()
 		test.change(c)

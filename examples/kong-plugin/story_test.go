@@ -355,6 +355,34 @@ func TestHeadgateHangs(t *testing.T) {
 	}
 }
 
+// Garbage in the place of Headgate decides nothing, harms nobody and is not logged: it may be
+// what the plugin has sent.
+func TestGarbageInPlaceOfHeadgate(t *testing.T) {
+	s := start(t, `"failure_mode": "closed", "token": "hush"`)
+	l, err := net.Listen("tcp", s.authAddr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			asked := make([]byte, 4<<10)
+			n, _ := conn.Read(asked)
+			_, _ = fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\n%s\x00\xff", strings.ReplaceAll(string(asked[:n]), ":", " "))
+			conn.Close()
+		}
+	}()
+	s.send(503, request{uri: "/login", header: http.Header{"Cookie": {"session=hush"}}})
+	if got := s.kong.lines(); !strings.Contains(got, "hint: the port in url") || strings.Contains(got+s.plugin.Output(), "hush") {
+		t.Errorf("Kong's log: %s\nthe plugin's: %s", got, s.plugin.Output())
+	}
+	l.Close()
+	s.serve().send(200, request{uri: "/login"})
+}
+
 // Rules that fail closed do so though the plugin fails open: Headgate has answered.
 func TestWithoutStore(t *testing.T) {
 	s := start(t, "", "--store", "redis://127.0.0.1:"+strconv.Itoa(testserver.FreePort(t))+"/0").serve()

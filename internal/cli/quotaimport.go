@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/internal/tierfile"
+	"github.com/headgate/headgate/internal/yamlfile"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -152,16 +154,19 @@ func (c *quotaImportCmd) changes(data []byte, tiers *tenant.Tiers, hasher *ident
 	for number := 1; len(data) > 0; number++ {
 		var text []byte
 		text, data, _ = bytes.Cut(data, []byte("\n"))
-		if text = bytes.TrimSpace(text); len(text) == 0 {
+		if len(bytes.TrimSpace(text)) == 0 {
 			continue
 		}
 		change, err := changeOf(text, tiers, hasher, now)
 		if err != nil {
-			err = fmt.Errorf("%s:%d: %w", c.File, number, err)
-			if text[0] != '{' {
-				err = fmt.Errorf("%w%sone JSON object to a line, as `headgate quota export` writes them", err, hintMark)
+			bad := &yamlfile.Error{Path: c.File, Line: number, Err: err}
+			if field, ok := errors.AsType[*quotas.FieldError](err); ok {
+				bad.Column = field.Column
 			}
-			return nil, err
+			if text[0] != '{' {
+				return nil, fmt.Errorf("%w%sone JSON object to a line, as `headgate quota export` writes them", bad, hintMark)
+			}
+			return nil, bad
 		}
 		if first := seen[change.Subject]; first != 0 {
 			return nil, fmt.Errorf("%s:%d: the account of line %d again", c.File, number, first)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/strictjson"
+	"github.com/headgate/headgate/internal/yamlfile"
 )
 
 // readExpress reads the options object of express-rate-limit as JSON. JSON is YAML too, and
@@ -16,7 +17,8 @@ func readExpress(r *reader) error {
 		return err
 	}
 	if err := strictjson.Valid(r.data); err != nil {
-		return fmt.Errorf("no JSON: %w; hint: write the options with JSON.stringify", err)
+		line, column := err.Place(r.data)
+		return &yamlfile.Error{Line: line, Column: column, Err: fmt.Errorf("no JSON: %w; hint: write the options with JSON.stringify", err)}
 	}
 	if len(documents) != 1 {
 		return fmt.Errorf("no object of options; hint: write {\"windowMs\": 60000, \"limit\": 100}")

@@ -124,7 +124,7 @@ func TestRefused(t *testing.T) {
 		{Kong, "services: []\n", "f:1:1: _format_version is missing"},
 		{Kong, "_format_version: \"1.1\"\n", "f:1:18: _format_version \"1.1\" is not read"},
 		{Kong, "_format_version: '3.0'\na: &x [1]\nb: *x\n", "f:3:4: an alias stands here"},
-		{Express, "{windowMs: 1}", "f: no JSON"},
+		{Express, "{windowMs: 1}", "f:1:2: no JSON"},
 		{Express, "[]", "f: no object of options"},
 		{"other", "", `unknown source "other"`},
 	} {

@@ -67,6 +67,9 @@ type FieldError struct {
 	// Field is its path, such as "overrides[2].unit"; "" for the whole.
 	Field   string
 	Problem string
+	// Column is where that stands in the line that ParseLine has read, in characters from 1; 0
+	// where that is not known.
+	Column int
 }
 
 // Error implements error.
@@ -78,7 +81,7 @@ func (e *FieldError) Error() string {
 }
 
 func wrong(field, format string, args ...any) error {
-	return &FieldError{field, fmt.Sprintf(format, args...)}
+	return &FieldError{Field: field, Problem: fmt.Sprintf(format, args...)}
 }
 
 // Parse reads a document: one JSON object, without unknown fields.

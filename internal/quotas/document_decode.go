@@ -17,7 +17,7 @@ func decode(data []byte, out any) error {
 	if err == nil {
 		return nil
 	}
-	return &FieldError{err.Path, err.Problem()}
+	return &FieldError{Field: err.Path, Problem: err.Problem()}
 }
 
 // decodeKept is decode for a line that this program has written, of which there may be

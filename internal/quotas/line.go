@@ -35,7 +35,8 @@ func ParseLine(data []byte) (Line, error) {
 	}
 	if err := strictjson.Decode(data, &l); err != nil {
 		err = err.Guarded()
-		return l, &FieldError{err.Path, err.Problem()}
+		_, column := err.Place(data)
+		return l, &FieldError{err.Path, err.Problem(), column}
 	}
 	return l, nil
 }

@@ -29,13 +29,14 @@ func Decode(data []byte, out any) *Error {
 	w := walker{NewScanner(string(data))}
 	w.space()
 	if strings.HasPrefix(w.text[w.pos:], "null") {
-		return w.isNot("null", reflect.TypeOf(out).Elem())
+		w.mark = w.pos
+		return w.placed(w.isNot("null", reflect.TypeOf(out).Elem()))
 	}
 	if err := w.value(reflect.TypeOf(out).Elem(), maxDepth); err != nil {
-		return err
+		return w.placed(err)
 	}
 	if err := w.End(); err != nil {
-		return err
+		return w.placed(err)
 	}
 	if err := json.Unmarshal(data, out); err != nil {
 		return &Error{What: err.Error()}
@@ -48,14 +49,23 @@ func Decode(data []byte, out any) *Error {
 func Valid(data []byte) *Error {
 	s := NewScanner(string(data))
 	if err := s.Skip(maxDepth); err != nil {
-		return err
+		return s.placed(err)
 	}
-	return s.End()
+	return s.placed(s.End())
+}
+
+// placed is err with where reading has ended; nil for nil.
+func (s *Scanner) placed(err *Error) *Error {
+	if err != nil {
+		err.Offset = s.mark
+	}
+	return err
 }
 
 // Skip reads any value, of arrays and objects nested depth deep at most.
 func (s *Scanner) Skip(depth int) *Error {
 	c := s.Next()
+	s.mark = s.pos
 	switch {
 	case (c == '{' || c == '[') && depth <= 0:
 		return &Error{What: "nested too deep", Hint: fmt.Sprintf("at most %d arrays and objects in each other", maxDepth)}
@@ -78,6 +88,7 @@ func (s *Scanner) Skip(depth int) *Error {
 // number reads any number, and returns its text.
 func (s *Scanner) number() (string, *Error) {
 	s.space()
+	s.mark = s.pos
 	start := s.pos
 	for s.pos < len(s.text) && strings.IndexByte("+-.0123456789eE", s.text[s.pos]) >= 0 {
 		s.pos++
@@ -102,6 +113,8 @@ func (w *walker) value(t reflect.Type, depth int) *Error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+	w.space()
+	w.mark = w.pos
 	if w.Literal("null") {
 		return nil // leaves any field as it is
 	}

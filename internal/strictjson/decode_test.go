@@ -138,3 +138,42 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestWhereItIsWrong: an error has the place of the name or the value that cannot be.
+func TestWhereItIsWrong(t *testing.T) {
+	for text, at := range map[string]string{
+		`{"on":true, "nam":"a"}`:             `"nam"`,
+		`{"name":"a","name":"b"}`:            `"name":"b"`,
+		`{"name": 7}`:                        `7}`,
+		`{"list":[{"hits":1},{"hits":"x"}]}`: `"x"`,
+		`{"list":[{}, 5]}`:                   `5]`,
+		`{"list": {}}`:                       `{}}`,
+		`{"on": nope}`:                       `nope`,
+		`{"on": "x"}`:                        `"x"`,
+		`{"on":true "name":"a"}`:             `"name"`,
+		`{} {}`:                              `{}`,
+		`{"at": "never"}`:                    `"never"`,
+		`{"raw":[1,{"b":1,"b":2}]}`:          `"b":2`,
+		`{"name":"a`:                         `"a`,
+	} {
+		err := Decode([]byte(text), &outer{})
+		if err == nil || err.Offset != strings.LastIndex(text, at) {
+			t.Errorf("%s: %+v, want the place of %s", text, err, at)
+		}
+	}
+	text := []byte("{\"name\":\"a\",\n \"caf\u00e9\": 1}")
+	if err := Decode(text, &outer{}); err == nil {
+		t.Error("read")
+	} else if line, column := err.Place(text); line != 2 || column != 2 {
+		t.Errorf("line %d, column %d", line, column)
+	}
+	text = []byte("{\"labels\":{\"caf\u00e9\":\"x\"}}")
+	if err := Decode(text, &outer{}); err == nil {
+		t.Error("read")
+	} else if line, column := err.Place(text); line != 1 || column != 19 {
+		t.Errorf("line %d, column %d", line, column)
+	}
+	if err := Valid([]byte(`[1, 2,, 3]`)); err == nil || err.Offset != 6 {
+		t.Errorf("%+v", err)
+	}
+}

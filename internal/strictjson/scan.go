@@ -1,6 +1,7 @@
 package strictjson
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"strconv"
@@ -21,6 +22,8 @@ const statusTooLarge = 413
 type Scanner struct {
 	text string
 	pos  int
+	// mark is where the value or the name begins that was looked at last.
+	mark int
 }
 
 // NewScanner returns a Scanner at the begin of a text.
@@ -33,6 +36,9 @@ type Error struct {
 	Status int
 	// Path is where, as in "checks[2].descriptors[0].hits"; "" is the whole body.
 	Path string
+	// Offset is where in the text that stands, in bytes from its begin: a name that is wrong, a
+	// value, or what comes in the place of another thing. Decode and Valid set it.
+	Offset int
 	// What is wrong there, and the Hint what to do; the hint may be empty.
 	What, Hint string
 	// stranger is the name at the end of Path, if nobody knows a member that is called so or
@@ -49,6 +55,13 @@ func (e *Error) Guarded() *Error {
 	guarded := *e
 	guarded.Path = strings.TrimSuffix(strings.TrimSuffix(e.Path, e.stranger), ".")
 	return &guarded
+}
+
+// Place returns the line and the column of e in the text that was read, both counted from 1, the
+// column in characters.
+func (e *Error) Place(text []byte) (line, column int) {
+	before := text[:min(e.Offset, len(text))]
+	return bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
 }
 
 // Error implements error.
@@ -188,6 +201,7 @@ func (s *Scanner) found() string {
 // Wants is the error where what is wanted does not come next.
 func (s *Scanner) Wants(what string) *Error {
 	found := s.found()
+	s.mark = s.pos
 	e := &Error{What: "wants " + what + ", got " + found}
 	if found == "null" {
 		e.Hint = "leave it out for its default"
@@ -264,6 +278,7 @@ func (s *Scanner) Array(limit int, element func(i int) *Error) *Error {
 // End refuses anything but white space after the value.
 func (s *Scanner) End() *Error {
 	if s.Next(); s.pos < len(s.text) {
+		s.mark = s.pos
 		return &Error{What: "text after the end of the JSON value: " + s.found(), Hint: "send one object"}
 	}
 	return nil
@@ -313,6 +328,7 @@ func (s *Scanner) Text() (string, *Error) {
 	if s.Next() != '"' {
 		return "", s.Wants("a string")
 	}
+	s.mark = s.pos
 	s.pos++
 	start := s.pos
 	for s.pos < len(s.text) {

@@ -46,6 +46,6 @@ await play(async (page) => {
 
   // Nodes without a common key tell each other no events: the page says so, and shows those of its own node.
   await open(page, "events?of=all&outcome=over");
-  await page.getByText("Nothing of gate-2 is in it: nodes tell each other of events only with one --audit-hash-key on all of them.").waitFor();
+  await page.getByText("Nothing of gate-2 is in it: nodes tell each other this only with one --audit-hash-key on all of them.").waitFor();
   await page.getByText(/^Of the node gate-1[;.].* Asked at/).waitFor();
 });

@@ -375,7 +375,7 @@ func java(t *testing.T, addr string) (*exec.Cmd, error) {
 
 // javaOf is pythonOf for Java.
 func javaOf(t *testing.T, program, jars string, args ...string) (*exec.Cmd, error) {
-	path, err := exec.LookPath("java")
+	path, err := testserver.JavaCompiler()
 	if err != nil {
 		return nil, err
 	}

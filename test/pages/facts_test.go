@@ -1,11 +1,14 @@
 package pages
 
 import (
+	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -31,6 +34,56 @@ func TestFiguresWereMeasured(t *testing.T) {
 		t.Errorf("only %d figures were found", found)
 	}
 }
+
+// TestCloudsCostWhatCapacitySays: the page on clouds reckons with the figures of the page on capacity.
+func TestCloudsCostWhatCapacitySays(t *testing.T) {
+	page := strings.ReplaceAll(read(t, "docs/cloud.md"), "\n", " ")
+	row := regexp.MustCompile(`(?m)^\| gRPC, one descriptor \| Redis \| ([0-9.]+) \| ([0-9.]+) \|$`).FindStringSubmatch(read(t, "docs/capacity.md"))
+	if row == nil {
+		t.Fatal("docs/capacity.md has no row of one descriptor over gRPC that is counted in Redis")
+	}
+	front, redis := row[1], row[2]
+	headgateUS, redisUS := number(t, front), number(t, redis)
+	const pod, managed = 0.04, 0.20 // prices of an hour, in the example
+	for _, want := range []string{
+		fmt.Sprintf("took %s us of Headgate and %s us of Redis there", front, redis),
+		fmt.Sprintf("a million of them take %s s and %s s of a processor", front, redis),
+		fmt.Sprintf("cost %s x 0.04 / 3600 + %s x 0.20 / 3600 = %.4f.", front, redis, (headgateUS*pod+redisUS*managed)/3600),
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("docs/cloud.md does not say: %s", want)
+		}
+	}
+	const busy = 0.5
+	processors := func(rate int, us float64) (text string, whole int) {
+		n := float64(rate) * us / 1e6 / busy
+		return strconv.FormatFloat(n, 'f', map[bool]int{true: 2, false: 1}[n < 1], 64), int(math.Ceil(n))
+	}
+	for _, rate := range []int{1_000, 20_000, 60_000, 200_000} {
+		headgate, pods := processors(rate, headgateUS)
+		counts, servers := processors(rate, redisUS)
+		order := `[^|0-9]*`
+		if servers > 1 {
+			order = strconv.Itoa(servers) + " shards"
+		}
+		want := fmt.Sprintf(`\| %s \| %s \| %d \| %s \| %s \|`, thousands(rate), regexp.QuoteMeta(headgate), max(pods, 2), regexp.QuoteMeta(counts), order)
+		if !regexp.MustCompile(want).MatchString(page) {
+			t.Errorf("docs/cloud.md has no row of sizes like %s", want)
+		}
+	}
+}
+
+func number(t *testing.T, text string) float64 {
+	t.Helper()
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// thousands writes n, which is 1,000 or more, as pages do.
+func thousands(n int) string { return fmt.Sprintf("%d,%03d", n/1000, n%1000) }
 
 // TestMetricsExist: pages name no metric that docs/metrics.md does not list.
 func TestMetricsExist(t *testing.T) {
