@@ -34,6 +34,7 @@ func TestVersions(t *testing.T) {
 		{"v1.4", "0.0.0-g1.4", "0.0.0.dev0+1.4"},
 		{"d1f6603-dirty", "0.0.0-gd1f6603-dirty", "0.0.0.dev0+d1f6603.dirty"},
 		{"0123456", "0.0.0-g0123456", "0.0.0.dev0+0123456"},
+		{"Fix-", "0.0.0-gFix-", "0.0.0.dev0+fix"},
 	} {
 		r := release{version: c.version}
 		if got := r.semantic(); got != c.semantic {
