@@ -107,6 +107,7 @@ func TestSteps(t *testing.T) {
 		{30 * 24 * time.Hour, 750, 3480, 744},
 		{90 * 24 * time.Hour, 750, 10380, 749},
 		{MaxRange, MaxSteps, 34560, 1000},
+		{210_699 * time.Second, 700, 360, 585}, // 702 steps of 300 s
 	} {
 		at := stepsOf(Question{From: now.Add(-tt.length), To: now, Most: tt.most})
 		if at.step != tt.step || int64(at.count) != tt.count || tt.count > 0 && at.first+at.step*(tt.count-1) != now.Unix() {

@@ -244,6 +244,17 @@ func TestClientsWithoutTools(t *testing.T) {
 	}
 }
 
+// TestToolsThatFail: a release without what a tool could not pack is none, and the error has what the tool says.
+func TestToolsThatFail(t *testing.T) {
+	r := release{}
+	if err := r.runIn(t.TempDir(), nil, "sh", "-c", "echo no room >&2; exit 3"); err == nil || !strings.Contains(err.Error(), "no room") {
+		t.Errorf("a tool that fails: %v", err)
+	}
+	if err := r.runIn(t.TempDir(), []string{"SAID=yes"}, "sh", "-c", `test "$SAID" = yes`); err != nil {
+		t.Errorf("a tool that does not: %v", err)
+	}
+}
+
 // TestClientOfTwoVersions holds that nothing else is taken for the version.
 func TestClientOfTwoVersions(t *testing.T) {
 	root := t.TempDir()
