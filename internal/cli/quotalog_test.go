@@ -96,7 +96,9 @@ func TestQuotaLogVerifies(t *testing.T) {
 	changes, heads := l.write("changes.jsonl", export), l.write("heads.jsonl", l.printed(l.database, "--head", "--sign-key", l.sign))
 	later := l.write("later.jsonl", l.printed(anew, "--head"))
 	unsigned := l.write("unsigned.jsonl", l.printed(l.database, "--head"))
-	altered := l.write("altered.jsonl", strings.Replace(export, "300", "350", 1))
+	lines := strings.SplitAfter(export, "\n")
+	lines[1] = strings.Replace(lines[1], `"actor":"ann"`, `"actor":"bob"`, 1)
+	altered := l.write("altered.jsonl", strings.Join(lines, ""))
 	for name, test := range map[string]struct {
 		in   string
 		args []string
