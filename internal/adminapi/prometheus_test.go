@@ -73,6 +73,21 @@ func TestPrometheusTrouble(t *testing.T) {
 	}
 }
 
+// busy is a History that is asked by others.
+type busy struct{}
+
+func (busy) Read(context.Context, promhistory.Question) (view.PrometheusTimeline, error) {
+	return view.PrometheusTimeline{}, &promhistory.Trouble{Kind: promhistory.Busy}
+}
+
+// Who asks while others do is told when to ask again.
+func TestPrometheusIsAskedByOthers(t *testing.T) {
+	s := newTestServerOn(t, nil, withoutDatabase, hiding(func(w *Watch) { w.Prometheus = busy{} }))
+	if r := s.want(s.do(Read, "GET", "prometheus/timeline", ""), 503); r.header.Get("Retry-After") == "" {
+		t.Errorf("%v", r.header)
+	}
+}
+
 // Without a setting there is no Prometheus, and the answer says which one it takes.
 func TestNoPrometheus(t *testing.T) {
 	s := newTestServerOn(t, nil, withoutDatabase)

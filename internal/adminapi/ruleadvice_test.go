@@ -228,3 +228,18 @@ func TestRecommendHostile(t *testing.T) {
 		t.Errorf("%d: %s", r.status, r.body)
 	}
 }
+
+// A review during which the database is reached is one of the document that is there.
+func TestReviewOfADatabaseReachedMeanwhile(t *testing.T) {
+	s, _ := newAdvisingServer(t)
+	reach, asked := s.handler.options.Accounts, 0
+	s.handler.options.Accounts = func() Accounts {
+		if asked++; asked == 1 {
+			return nil
+		}
+		return reach()
+	}
+	if r := s.review(reviewBody{Document: "orders.yaml", Text: orderRules}); len(r.Problems) != 0 || r.Diff != "" || asked < 2 {
+		t.Errorf("%+v; the database was asked for %d times", r, asked)
+	}
+}

@@ -322,6 +322,34 @@ func TestFleetTimeline(t *testing.T) {
 	}
 }
 
+// The other nodes are asked for a few at one time: each has a turn while it asks, and who has none in time is
+// told when to ask again.
+func TestQuestionsToNodesTakeTurns(t *testing.T) {
+	held := 0
+	n := node{Options: &Options{Watch: &Watch{}}, asking: make(turns, maxAsking)}
+	n.Watch.FleetTimeline = func(context.Context, FleetQuestion) view.FleetTimeline {
+		held = len(n.asking)
+		return view.FleetTimeline{}
+	}
+	ask := func(ctx context.Context) error {
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, Prefix+"fleet/timeline", nil)
+		_, err := n.fleetTimeline(&call{request: r})
+		return err
+	}
+	if err := ask(t.Context()); err != nil || held != 1 || len(n.asking) != 0 {
+		t.Errorf("%v; %d turns are held while it asks, and %d afterwards", err, held, len(n.asking))
+	}
+	for range maxAsking {
+		n.asking <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var bad *problem
+	if err := ask(ctx); !errors.As(err, &bad) || bad.Status != http.StatusServiceUnavailable {
+		t.Errorf("without a turn: %v", err)
+	}
+}
+
 // Of a node that is not known of there are no keys.
 func TestKeysOfANode(t *testing.T) {
 	s := newTestServerOn(t, nil, withoutDatabase)

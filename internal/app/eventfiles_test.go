@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/telemetry"
@@ -95,5 +97,59 @@ func TestEventsByDefaultAreNoDuty(t *testing.T) {
 		}
 		return ""
 	})
+	r.end(t)
+}
+
+// Events are kept by default where nothing else is said of them, by a process that decides.
+func TestWhoKeepsEventsByDefault(t *testing.T) {
+	for name, test := range map[string]struct {
+		files, kafka  string
+		decides, kept bool
+		sinks         int
+	}{
+		"nothing is said":    {"", "", true, true, 1},
+		"none shall be kept": {"none", "", true, false, 0},
+		"they go elsewhere":  {"", "kafka://127.0.0.1:1/events", true, false, 1},
+		"it decides nothing": {"", "", false, false, 0},
+	} {
+		s := shared()
+		s.StateDir, s.AuditFiles, s.AuditKafka = t.TempDir(), config.NewStoreURL(test.files), config.NewStoreURL(test.kafka)
+		w := &watching{process: &process{settings: &s, does: config.Does{Decide: test.decides}, logger: quiet()}}
+		sinks, err := w.openEventSinks()
+		if err != nil || len(sinks) != test.sinks {
+			t.Errorf("%s: %d sinks, want %d: %v", name, len(sinks), test.sinks, err)
+		}
+		if _, err := os.Stat(filepath.Join(s.StateDir, eventsDir)); (err == nil) != test.kept {
+			t.Errorf("%s: kept %t, want %t: %v", name, err == nil, test.kept, err)
+		}
+		closeSinks(sinks)
+	}
+}
+
+// Events that are kept by default have 256 MiB at most: the oldest go.
+func TestEventsByDefaultAreBounded(t *testing.T) {
+	state := t.TempDir()
+	old, young := filepath.Join(state, eventsDir, "events-1.jsonl.gz"), filepath.Join(state, eventsDir, "events-2.jsonl.gz")
+	if err := os.Mkdir(filepath.Dir(old), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for path, age := range map[string]time.Duration{old: 2 * time.Hour, young: time.Hour} {
+		writeFile(t, path, "")
+		at := time.Now().Add(-age)
+		if err := errors.Join(os.Truncate(path, 200<<20), os.Chtimes(path, at, at)); err != nil { // without a byte on the disk
+			t.Fatal(err)
+		}
+	}
+	var log syncBuffer
+	r := keepingEvents(t, state, "", &log)
+	r.eventually(t, func() string {
+		if _, err := os.Stat(old); err == nil {
+			return "the oldest events are still there"
+		}
+		return ""
+	})
+	if _, err := os.Stat(young); err != nil {
+		t.Error(err)
+	}
 	r.end(t)
 }

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -106,6 +107,7 @@ func TestSteps(t *testing.T) {
 		{30 * 24 * time.Hour, 750, 3480, 744},
 		{90 * 24 * time.Hour, 750, 10380, 749},
 		{MaxRange, MaxSteps, 34560, 1000},
+		{210_699 * time.Second, 700, 360, 585}, // 702 steps of 300 s
 	} {
 		at := stepsOf(Question{From: now.Add(-tt.length), To: now, Most: tt.most})
 		if at.step != tt.step || int64(at.count) != tt.count || tt.count > 0 && at.first+at.step*(tt.count-1) != now.Unix() {
@@ -218,6 +220,30 @@ func TestNobodyToAsk(t *testing.T) {
 	defer cancel()
 	_, err = silent.Read(ctx, q)
 	held(t, err, Away, "has not answered within 20s; hint: ask for less")
+}
+
+// Prometheus is asked by two readings at one time at most: a third one has its turn when one of them is over.
+func TestTurns(t *testing.T) {
+	asked, answer := make(chan struct{}, 100), make(chan struct{})
+	r := reader(t, func(w http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-answer
+		_, _ = w.Write([]byte(matrix()))
+	})
+	q := Question{From: now.Add(-time.Hour), To: now, Most: 10}
+	var reading sync.WaitGroup
+	for range maxAtOnce {
+		reading.Go(func() { _, _ = r.Read(t.Context(), q) })
+		<-asked
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := r.Read(ctx, q)
+	held(t, err, Busy, "being asked by others")
+	close(answer)
+	reading.Wait()
+	_, err = r.Read(t.Context(), q)
+	held(t, err, Unknown, "does it scrape")
 }
 
 // The parser takes what Prometheus sends, and whatever else comes, without a sample outside of the steps.

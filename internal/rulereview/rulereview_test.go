@@ -3,6 +3,7 @@ package rulereview_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -200,6 +201,32 @@ func TestCollect(t *testing.T) {
 		got, cut, err := rulereview.Collect(t.Context(), pages, time.UnixMilli(all[test.since].TS), test.most)
 		if err != nil || cut != test.cut || !reflect.DeepEqual(got, all[:test.want]) {
 			t.Errorf("%+v: %d events, cut %v, %v", test, len(got), cut, err)
+		}
+	}
+}
+
+// What nodes remember is read from the oldest event on, as a file of events is, as often as it is opened.
+func TestRecallIsInTheOrderOfTime(t *testing.T) {
+	own := events(4)
+	r := rulereview.Remembered{Node: "here", At: time.UnixMilli(own[0].TS), Recent: func(string) (view.Events, error) { return view.Events{Events: own}, nil }}
+	recalled, err := r.Recall(t.Context())
+	if err != nil || recalled.Events != 4 || len(recalled.Nodes) != 1 || recalled.Nodes[0].Events != 4 || recalled.Cut {
+		t.Fatalf("%+v: %v", recalled, err)
+	}
+	for range 2 {
+		f, err := recalled.Input.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := json.NewDecoder(f)
+		for i := len(own) - 1; i >= 0; i-- {
+			var e view.Event
+			if err := lines.Decode(&e); err != nil || e.TS != own[i].TS {
+				t.Errorf("an event of %d, want %d: %v", e.TS, own[i].TS, err)
+			}
+		}
+		if err := f.Close(); err != nil || lines.More() {
+			t.Errorf("there is more: %v", err)
 		}
 	}
 }

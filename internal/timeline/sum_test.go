@@ -83,6 +83,14 @@ func TestSumNamesNodes(t *testing.T) {
 	}
 }
 
+// A node that knows of nothing before the end of the sum has no gaps in it.
+func TestNodeThatBeginsAfterTheEnd(t *testing.T) {
+	sum := Sum([]Told{{Name: "a", Line: lineOf(1, 3, 3, 3, 3)}, {Name: "b", Line: lineOf(1, 3, 3)}, {Name: "c", Line: lineOf(1, -1, -1, -1, 3)}}, after(4, 1))
+	if n := sum.Nodes[2]; n != (view.TimelineNode{Name: "c", Answered: true}) {
+		t.Errorf("%+v", n)
+	}
+}
+
 // The end is where all that are at it have got to, and need not be over; who has stopped long ago holds
 // nobody back.
 func TestEndOfASum(t *testing.T) {

@@ -148,6 +148,18 @@ func TestClockIsSetBack(t *testing.T) {
 	}
 }
 
+// Seconds that come again after the clock was set back count anew.
+func TestSecondsThatComeAgain(t *testing.T) {
+	line, sum := New(start), 0.0
+	now := told(line, start, &sum, 5, 5, 5, 5)
+	back := now.Add(-3 * time.Second)
+	line.Tell(back, view.Requests{Allowed: sum}, view.Latency{})
+	told(line, back, &sum, 1, 1, 1)
+	if allowed, _ := total(line.Between(start, now, 100).Points); allowed != 5+3 {
+		t.Errorf("%v are allowed, want 5 of the second that was before the clock was set back, and 3", allowed)
+	}
+}
+
 // Minutes that lie in the future of a clock that is set back are forgotten too.
 func TestClockIsSetBackByHours(t *testing.T) {
 	line, sum := New(start), 0.0

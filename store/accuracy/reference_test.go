@@ -2,6 +2,7 @@ package accuracy
 
 import (
 	"cmp"
+	"strconv"
 	"testing"
 	"time"
 
@@ -127,5 +128,62 @@ func TestReferenceIsCloser(t *testing.T) {
 	}
 	if ref := newReference(parts, none); ref != nil {
 		t.Errorf("sub_windows are measured by a store that takes none: %+v", ref.exact.Spec)
+	}
+}
+
+// Large sub_windows are compared with such as they are, because finer ones would not be more exact
+// for them but others.
+func TestLargeSubWindowsAreTheirOwnReference(t *testing.T) {
+	spec := limit.Spec{Algorithm: limit.SubWindows, Quota: MaxReferenceLog + 1, Period: time.Hour, SubWindows: 6}
+	l := limit.Must(spec)
+	if ref := newReference(l, all); ref.exact.Algorithm != limit.SubWindows || ref.exact.SubWindows != l.SubWindows || Approximation(l, ref.exact) != 0 {
+		t.Errorf("they are compared with %+v, bound %v", ref.exact.Spec, Approximation(l, ref.exact))
+	}
+}
+
+// A sliding_window lets twice its quota pass in a period at most; sub_windows count hits for a part
+// longer than the period, and see by so much more.
+func TestHowFarALimitMayBeExceeded(t *testing.T) {
+	for quota, want := range map[int64]float64{MaxReferenceLog: 1, MaxReferenceLog + 1: 1 + 1.0/60} {
+		l := limit.Must(limit.Spec{Quota: quota, Period: time.Hour})
+		if got := Approximation(l, newReference(l, all).exact); got != want {
+			t.Errorf("a sliding_window of %d may be exceeded by %v, want %v", quota, got, want)
+		}
+	}
+}
+
+// The numbers of the two limits of a reference differ, but one goes on where the other has left off,
+// whatever becomes of a bucket when its limit is changed.
+func TestReferencesGoOnCounting(t *testing.T) {
+	for _, carry := range []limit.Carry{limit.CarryUsed, limit.CarryShare, limit.CarryNothing} {
+		ref := newReference(limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 10, Period: time.Hour, Carry: carry}), all)
+		s, _ := limit.Charge(ref.wide, limit.State{}, 1_780_315_200_000_000, 4)
+		if _, d := limit.Decide(ref.exact, s, 1_780_315_200_000_000, 1); d.Remaining != 5 {
+			t.Errorf("%v: %d are left, want 5", carry, d.Remaining)
+		}
+	}
+}
+
+// What passed beyond a limit is told whole, also where the limit forgives a part of it.
+func TestWhatIsForgivenIsTold(t *testing.T) {
+	for _, algorithm := range []limit.Algorithm{limit.FixedWindow, limit.TokenBucket} {
+		ref := newReference(limit.Must(limit.Spec{Algorithm: algorithm, Quota: 10, Period: time.Hour, MaxDebt: 5}), all)
+		_, d := limit.Charge(ref.wide, limit.State{}, 1_780_315_200_000_000, 30)
+		if over := ref.overshoot(&d); over != 2 {
+			t.Errorf("%v: an overshoot of %v, want 2", algorithm, over)
+		}
+	}
+}
+
+// The rules that are measured are bounded: the first ones are, and stay so.
+func TestRulesAreBounded(t *testing.T) {
+	var g gauges
+	for i := range MaxRules {
+		if g.of(strconv.Itoa(i)) == nil {
+			t.Fatalf("rule %d is not measured", i)
+		}
+	}
+	if g.of("one more") != nil || g.of("0") == nil || len(g.by) != MaxRules {
+		t.Errorf("%d rules are measured, want %d", len(g.by), MaxRules)
 	}
 }

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -159,6 +160,29 @@ func TestLongestRetryIsNoSteps(t *testing.T) {
 	for _, n := range []int64{1, -drainedDenied} {
 		if !isDrained(n) {
 			t.Errorf("%d is not read as steps", n)
+		}
+	}
+}
+
+// A bucket that is empty has no state, and what no script says is no state either.
+func TestStatesOfSteps(t *testing.T) {
+	const now = 1_780_315_230_000_000
+	l := drainedLimits[0]
+	for n, want := range map[int64]struct {
+		state  limit.State
+		denied bool
+		ok     bool
+	}{
+		1:                    {limit.State{}, false, true},
+		2:                    {limit.State{Kind: 1 + uint8(limit.GCRA), A: now + 1}, false, true},
+		-drainedDenied:       {limit.State{}, true, true},
+		-drainedDenied - 3:   {limit.State{Kind: 1 + uint8(limit.GCRA), A: now + 3}, true, true},
+		drainedDenied + 1:    {limit.State{}, false, false},
+		-2*drainedDenied - 1: {limit.State{}, true, false},
+		1<<63 - 1:            {limit.State{}, false, false},
+	} {
+		if s, denied, ok := drained(n, now, l); !reflect.DeepEqual(s, want.state) || denied != want.denied || ok != want.ok {
+			t.Errorf("%d: %+v, denied %t, %t, want %+v", n, s, denied, ok, want)
 		}
 	}
 }

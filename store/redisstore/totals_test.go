@@ -117,6 +117,33 @@ func testTotalsBesideForeignKeys(t *testing.T, program string) {
 	}
 }
 
+// A total of more hits than any quota has counts as package limit counts them: what is given back of them
+// makes room.
+func TestTotalsOfMoreHitsThanAQuota(t *testing.T) {
+	s, _ := openRedis(t)
+	const now = 1_780_315_230_000_000
+	setClock(t, s, func() limit.Micros { return now })
+	l := limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: limit.MaxQuota, Period: time.Hour})
+	total := store.Total{Key: []byte("key"), Limit: l, Column: store.Column{1}, Now: store.Counts{Hits: limit.MaxQuota + 5}, Keep: time.Hour}
+	var state limit.State
+	var want limit.Decision
+	for _, total.Now.Back = range []int64{0, 5, 12} {
+		reset, hits, heard := total.News(total.Heard)
+		if reset {
+			t.Fatal("a reset that nobody told of")
+		}
+		take := total.Take(hits)
+		state, want = take.Decide(state, now)
+		if got := importAll(t, s, total)[0]; got.Remaining != want.Remaining {
+			t.Errorf("with %d given back %d are left, want %d", total.Now.Back, got.Remaining, want.Remaining)
+		}
+		total.Heard = heard
+	}
+	if want.Remaining == 0 {
+		t.Error("nothing that was given back makes room")
+	}
+}
+
 // A total is four commands of Redis beside the clock, and all of a batch need few calls.
 func TestTotalCommands(t *testing.T) {
 	s, _ := openRedis(t)

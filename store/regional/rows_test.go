@@ -109,6 +109,21 @@ func TestRulesThatAreGone(t *testing.T) {
 	})
 }
 
+// What is lent for a rule that is gone meanwhile goes home.
+func TestLentToARuleThatIsGone(t *testing.T) {
+	inPlace(t, func(p *place) {
+		for range 3 {
+			p.take(of("goes", hit("k", 1)))
+		}
+		p.later(160 * time.Millisecond) // the epoch is known, and the home lends
+		p.store.Forget(func(string) bool { return false })
+		p.later(time.Second)
+		if st := p.store.Stats(); st.Granted == 0 || st.Returned != st.Granted || st.Buckets != 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
 // Rules beyond the bound are counted together.
 func TestTooManyRules(t *testing.T) {
 	inPlace(t, func(p *place) {
@@ -264,5 +279,36 @@ func TestWhyAHomeLendsNothing(t *testing.T) {
 		}
 		p.home.down.Store(false)
 		p.later(5 * time.Second)
+	})
+}
+
+// What a home refuses is counted as not answered, and why it did not answer is forgotten once it answers.
+func TestReasonsEnd(t *testing.T) {
+	inPlace(t, func(p *place) {
+		home := &full{p.home, &store.Error{Op: "lease", Reason: store.Full}}
+		s, err := regional.New(regional.Options{Home: home, Own: p.own, Layout: halves, Region: "here"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		p.store = s
+		p.hits(3)
+		p.later(3 * time.Second)
+		if st := s.Stats(); st.Failed == 0 || st.Failed != st.Asked || st.Unsure != 0 {
+			t.Errorf("of a home that is full: %+v", st)
+		}
+		p.home.down.Store(true)
+		p.hits(1)
+		p.later(5 * time.Second)
+		if st := s.Stats(); st.Reason == store.NoReason || st.Reason == store.Full {
+			t.Errorf("of one that is away: %+v", st)
+		}
+		p.home.down.Store(false)
+		for home.fault = nil; s.Stats().Granted == 0; p.later(500 * time.Millisecond) {
+			p.hits(1)
+		}
+		if st := s.Stats(); st.Reason != store.NoReason || !st.Connected {
+			t.Errorf("of one that is back: %+v", st)
+		}
 	})
 }

@@ -109,3 +109,36 @@ func TestClockIsSetBack(t *testing.T) {
 		t.Errorf("a hit of %d ms is one of %d", 60_000, (e.marks[0].last-noon)/1000)
 	}
 }
+
+// A clock that is a moment behind what was counted makes no lag that is less than none.
+func TestLagIsNeverBelowZero(t *testing.T) {
+	e := entryOf(limit.Must(limit.PerHour(100)))
+	e.hitsAt(1000, 1)
+	if lag := e.lag(0, after(999)); lag != 0 {
+		t.Errorf("the lag is %v", lag)
+	}
+}
+
+// An entry whose first hits weigh nothing any more is kept for the later ones.
+func TestIdleWhenTheLastHitsWeighNothing(t *testing.T) {
+	e := entryOf(limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 60, Burst: 60, Period: time.Minute}))
+	e.hitsAt(0, 1)
+	e.hitsAt(50_000, 1)
+	if e.idle(after(70_000)) || !e.idle(after(111_000)) {
+		t.Errorf("idle after 70 s: %t, after 111 s: %t", e.idle(after(70_000)), e.idle(after(111_000)))
+	}
+}
+
+// Of a span that a peer has heard a part of, only the rest can weigh too little to be told.
+func TestWhatWasHeardIsNotLeftOutTwice(t *testing.T) {
+	e := entryOf(limit.Must(limit.PerMinute(100)))
+	e.note(store.Counts{Hits: 5, Back: 5}, after(10_000))
+	e.hear(0, e.count, after(10_000))
+	e.note(store.Counts{Hits: 3, Back: 3}, after(10_001))
+	// After 100 s three weigh a third: one, which may have been rounded down.
+	for ms, want := range map[int64]int64{12_000: 3, 100_000: 2, 121_000: 0} {
+		if got := e.count.Less(e.known(0, after(ms))); got != (store.Counts{Hits: want, Back: want}) {
+			t.Errorf("after %d ms %+v is unheard, want %d of each", ms, got, want)
+		}
+	}
+}

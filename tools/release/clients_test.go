@@ -34,6 +34,7 @@ func TestVersions(t *testing.T) {
 		{"v1.4", "0.0.0-g1.4", "0.0.0.dev0+1.4"},
 		{"d1f6603-dirty", "0.0.0-gd1f6603-dirty", "0.0.0.dev0+d1f6603.dirty"},
 		{"0123456", "0.0.0-g0123456", "0.0.0.dev0+0123456"},
+		{"Fix-", "0.0.0-gFix-", "0.0.0.dev0+fix"},
 	} {
 		r := release{version: c.version}
 		if got := r.semantic(); got != c.semantic {
@@ -240,6 +241,17 @@ func TestClientsWithoutTools(t *testing.T) {
 	err := run([]string{"-version", "v1.2.3", "-only", "python", "-tools", t.TempDir(), "-out", t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), "client in python") || !strings.HasSuffix(err.Error(), "hint: make deps") {
 		t.Errorf("%v, want a hint", err)
+	}
+}
+
+// TestToolsThatFail: a release without what a tool could not pack is none, and the error has what the tool says.
+func TestToolsThatFail(t *testing.T) {
+	r := release{}
+	if err := r.runIn(t.TempDir(), nil, "sh", "-c", "echo no room >&2; exit 3"); err == nil || !strings.Contains(err.Error(), "no room") {
+		t.Errorf("a tool that fails: %v", err)
+	}
+	if err := r.runIn(t.TempDir(), []string{"SAID=yes"}, "sh", "-c", `test "$SAID" = yes`); err != nil {
+		t.Errorf("a tool that does not: %v", err)
 	}
 }
 
