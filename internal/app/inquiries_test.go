@@ -61,8 +61,9 @@ func askedNodes(t *testing.T, now time.Time, list ...asked) []*watching {
 	for i, n := range list {
 		w := &watching{node: view.Identity{Name: n.name}, timeline: timelineOf(now, n.perSecond), events: deniedEvents(t, n.name, n.denied)}
 		all[i] = w
+		var seal *inquiry.Seal
 		if n.secret != "" {
-			if w.seal, err = inquiry.NewSeal([]byte(n.secret)); err != nil {
+			if seal, err = inquiry.NewSeal([]byte(n.secret)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -74,7 +75,7 @@ func askedNodes(t *testing.T, now time.Time, list ...asked) []*watching {
 			Board: shared, Live: func() int { return live }, ID: fmt.Sprint("id-", i), Logger: quiet(),
 			Self: func() view.Node { return view.Node{Identity: w.node, At: time.Now()} },
 		})
-		w.inquiry = inquiry.New(inquiry.Options{Boards: shared, Node: n.name, ID: fmt.Sprint("id-", i), Answer: w.answer, OnError: func(error) {}})
+		w.inquiry = inquiry.New(inquiry.Options{Boards: shared, Node: n.name, ID: fmt.Sprint("id-", i), Seal: seal, Answer: w.answer, OnError: func(error) {}})
 		running, end := context.WithCancel(ctx)
 		t.Cleanup(end)
 		done.Go(func() { w.nodes.Run(running) })
@@ -250,19 +251,24 @@ func TestFleetTimelineOfAnotherVersion(t *testing.T) {
 	}
 }
 
-// Events are told to nodes of one secret; of the others it is said why they are not known.
+// eventsSince asks for all events since an instant.
+func eventsSince(at time.Time) adminapi.EventsQuestion {
+	return adminapi.EventsQuestion{Filter: view.EventFilter{Since: at.UnixMilli()}}
+}
+
+// Events are told to nodes of one secret; of the others it is said that they are not known.
 func TestEventsOfOtherNodes(t *testing.T) {
 	all := askedNodes(t, time.Now(), asked{name: "a", secret: "ours"}, asked{name: "b", secret: "ours", denied: 2}, asked{name: "b", secret: "ours", denied: 1},
 		asked{name: "c", secret: "theirs", denied: 1}, asked{name: "d", denied: 1})
-	whole := func(told []rulereview.NodeEvents) bool {
-		return !slices.ContainsFunc(told, func(n rulereview.NodeEvents) bool { return n.Unknown == "it has not answered" })
-	}
 	var told []rulereview.NodeEvents
-	eventually.True(t, "all have answered", func() bool {
-		told = all[0].otherEvents(t.Context(), time.Now().Add(-time.Hour))
-		return whole(told)
-	})
-	if len(told) != 4 || told[0].Node != "b" || told[1].Node != "b" || told[2].Node != "c" || told[3].Node != "d" {
+	ask := func(since time.Time) {
+		eventually.True(t, "those of one secret have answered", func() bool {
+			told = all[0].otherEvents(t.Context(), eventsSince(since))
+			return len(told) == 4 && told[0].Unknown == "" && told[1].Unknown == ""
+		})
+	}
+	ask(time.Now().Add(-time.Hour))
+	if told[0].Node != "b" || told[1].Node != "b" || told[2].Node != "c" || told[3].Node != "d" {
 		t.Fatalf("%+v", told)
 	}
 	counts := []int{len(told[0].Events), len(told[1].Events)}
@@ -270,19 +276,16 @@ func TestEventsOfOtherNodes(t *testing.T) {
 		t.Errorf("of b: %+v", told[:2])
 	}
 	for _, n := range told[2:] {
-		if n.Unknown != "it has another --audit-hash-key, or none" || len(n.Events) != 0 {
+		if n.Unknown == "" || len(n.Events) != 0 {
 			t.Errorf("%+v", n)
 		}
 	}
-	eventually.True(t, "all have answered", func() bool {
-		told = all[0].otherEvents(t.Context(), time.Now().Add(time.Hour))
-		return whole(told)
-	})
-	if len(told[0].Events)+len(told[1].Events) != 0 || told[0].Unknown != "" {
+	ask(time.Now().Add(time.Hour))
+	if len(told[0].Events)+len(told[1].Events) != 0 {
 		t.Errorf("of an hour to come: %+v", told[:2])
 	}
-	all[0].seal = nil
-	for _, n := range all[0].otherEvents(t.Context(), time.Now().Add(-time.Hour)) {
+	all[0].inquiry = inquiry.New(inquiry.Options{Boards: all[0].inquiry.Boards, Node: "a", ID: "id-0", Answer: all[0].answer, OnError: func(error) {}})
+	for _, n := range all[0].otherEvents(t.Context(), eventsSince(time.Now().Add(-time.Hour))) {
 		if !strings.Contains(n.Unknown, "only with one --audit-hash-key on all of them") || len(n.Events) != 0 {
 			t.Errorf("without a secret: %+v", n)
 		}
@@ -296,7 +299,7 @@ func TestEventsThatNobodyAnswersAbout(t *testing.T) {
 	var mu sync.Mutex
 	var heard []inquiry.Question
 	other := inquiry.New(inquiry.Options{
-		Boards: all[1].inquiry.Boards, Node: "b", ID: "id-1", OnError: func(error) {},
+		Boards: all[1].inquiry.Boards, Node: "b", ID: "id-1", Seal: all[0].inquiry.Seal, OnError: func(error) {},
 		Answer: func(q inquiry.Question) ([]byte, error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -309,9 +312,9 @@ func TestEventsThatNobodyAnswersAbout(t *testing.T) {
 	done.Go(func() { other.Run(ctx) })
 	defer done.Wait()
 	defer quit()
-	since := time.Now().Add(-time.Hour)
+	since := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
 	eventually.True(t, "b is asked", func() bool {
-		told := all[0].otherEvents(t.Context(), since)
+		told := all[0].otherEvents(t.Context(), eventsSince(since))
 		if len(told) != 1 || told[0].Unknown != "it has not answered" {
 			t.Fatalf("%+v", told)
 		}
@@ -349,43 +352,38 @@ func TestQuestionsThatAreRefused(t *testing.T) {
 		{eventsQuestion, `[]`, false},
 		{"secrets", `{}`, false},
 	} {
-		if _, err := w.answer(inquiry.Question{Kind: test.kind, Body: json.RawMessage(test.body)}); (err == nil) != test.fine {
+		q := inquiry.Question{Kind: test.kind, Body: json.RawMessage(test.body), Sealed: test.kind == eventsQuestion}
+		if _, err := w.answer(q); (err == nil) != test.fine {
 			t.Errorf("%s %s: %v", test.kind, test.body, err)
+		}
+		if q.Sealed = false; test.kind == eventsQuestion {
+			if _, err := w.answer(q); err == nil {
+				t.Errorf("%s %s: events are told to who has no secret", test.kind, test.body)
+			}
 		}
 	}
 }
 
-// Events never leave a node without its secret, and have no more room than there is: the latest are told.
-func TestEventsAreSealedAndBounded(t *testing.T) {
-	seal, err := inquiry.NewSeal([]byte("ours"))
-	if err != nil {
-		t.Fatal(err)
-	}
+// Events have no more room than there is: the latest are told.
+func TestEventsAreBounded(t *testing.T) {
 	w := &watching{events: deniedEvents(t, "a", 50)}
-	body := eventsBody{time.Now().Add(-time.Hour), 40}
-	if data, err := w.answerEvents(body, 1<<20); len(data) != 0 || err != nil {
-		t.Errorf("without a secret: %q, %v", data, err)
-	}
-	w.seal = seal
+	body := eventsBody{Since: time.Now().Add(-time.Hour), Most: 40}
 	whole := 0 // bytes
 	for _, test := range []struct {
 		room        func() int
 		least, most int
 	}{{func() int { return 1 << 20 }, 40, 40}, {func() int { return whole }, 40, 40}, {func() int { return whole - 1 }, 1, 39}, {func() int { return 1000 }, 1, 39}} {
-		sealed, err := w.answerEvents(body, test.room())
-		if err != nil || len(sealed) > test.room() || strings.Contains(string(sealed), "user") {
-			t.Fatalf("%d bytes in a room of %d: %v", len(sealed), test.room(), err)
+		data, err := w.answerEvents(body, test.room())
+		if err != nil || len(data) > test.room() {
+			t.Fatalf("%d bytes in a room of %d: %v", len(data), test.room(), err)
 		}
-		told := w.openEvents("a", sealed)
+		told := readEvents(&inquiry.Answer{Node: "a", Body: data})
 		if n := len(told.Events); !told.Cut || told.Unknown != "" || n < test.least || n > test.most || !strings.Contains(told.Events[0].Key, "a-49") {
 			t.Errorf("in a room of %d: %d events, cut %t, %s", test.room(), n, told.Cut, told.Unknown)
 		}
-		whole = max(whole, len(sealed))
+		whole = max(whole, len(data))
 	}
-	if told := w.openEvents("a", seal.Close(timelineQuestion, nil)); told.Unknown == "" {
-		t.Errorf("what is sealed for something else opens: %+v", told)
-	}
-	if told := w.openEvents("a", seal.Close(eventsQuestion, []byte("no events"))); told.Unknown == "" || told.Events != nil {
+	if told := readEvents(&inquiry.Answer{Node: "a", Body: []byte("no events")}); told.Unknown == "" || told.Events != nil {
 		t.Errorf("what are no events: %+v", told)
 	}
 }
@@ -414,8 +412,8 @@ func TestWhoAsksOtherNodes(t *testing.T) {
 		if err != nil || w.inquiry == nil || len(w.process.tasks) != 1 {
 			t.Fatalf("%+v: %v", w, err)
 		}
-		seals = append(seals, w.seal)
-		if text, err := seals[0].Open("p", w.seal.Close("p", []byte("text"))); string(text) != "text" || err != nil {
+		seals = append(seals, w.inquiry.Seal)
+		if text, err := seals[0].Open(w.inquiry.Seal.Close([]byte("text"), "p"), "p"); string(text) != "text" || err != nil {
 			t.Errorf("with the file %q: %q, %v", key, text, err)
 		}
 	}

@@ -61,7 +61,7 @@ func TestN6Now(t *testing.T) {
 	if first, second := takeOne(s, "k", one, 1), takeOne(s, "k", one, 1); !first.Allowed || second.Allowed {
 		t.Errorf("%+v, %+v, want the second denied", first, second)
 	}
-	now.Add(int64(2*time.Hour/time.Microsecond))
+	now.Add(int64(2 * time.Hour / time.Microsecond))
 	if r := takeOne(s, "k", one, 1); !r.Allowed {
 		t.Errorf("%+v two hours later", r)
 	}
