@@ -141,6 +141,11 @@ func (l *processLoad) judge(t *testing.T, r *row, killed []time.Time) {
 	for _, key := range l.below.all() {
 		r.add(key.counts)
 		r.wrong += key.denied
+		// A check that got no answer may have been charged. Its repeat is told what would be decided: a denial
+		// where that hit was the last one of the key.
+		if key.denied > l.repeats[key] {
+			t.Errorf("key %s, below its limit, was denied %d times, and %d checks of it were asked twice: %+v", key.value, key.denied, l.repeats[key], key.counts)
+		}
 	}
 	for _, key := range l.over.all() {
 		r.add(key.counts)
@@ -158,8 +163,6 @@ func (l *processLoad) judge(t *testing.T, r *row, killed []time.Time) {
 		t.Error("no key above its limit was denied")
 	case r.failed > 0:
 		t.Errorf("%d failed calls, the first: %v", r.failed, l.errs)
-	case r.wrong > 0:
-		t.Errorf("%d wrongly denied", r.wrong)
 	case r.lost > repeats || r.late > r.degraded()+repeats:
 		t.Errorf("%d hits charged late with %d degraded, %d not charged; %d checks were asked again", r.late, r.degraded(), r.lost, repeats)
 	}
