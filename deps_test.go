@@ -355,7 +355,7 @@ var rooms = map[string]struct {
 		"trace",
 		"trial",
 	}, "the wiring knows the parts but not the command line"},
-	"internal/cli": {[]string{"internal/problems",
+	"internal/cli": {[]string{"internal/problems", "internal/spelling",
 		"internal/loadgen",
 		"internal/callers",
 		".",
