@@ -129,8 +129,11 @@ func New(o Options) *Desk { return &Desk{Options: o, own: map[string]bool{}} }
 // as all have; fewer where MaxWait or ctx ends before, with an error where the store does not let answers be read,
 // or where answers of others are there that may have taken the place of those that are missing.
 func (d *Desk) Ask(ctx context.Context, q Question, nodes []string) ([]Answer, error) {
-	if len(nodes) == 0 {
+	switch {
+	case len(nodes) == 0:
 		return nil, nil
+	case q.Sealed && d.Seal == nil:
+		return nil, ErrNoSecret
 	}
 	name := newName()
 	text, err := d.write(name, q)
@@ -154,9 +157,6 @@ func (d *Desk) write(name string, q Question) ([]byte, error) {
 	text, err := json.Marshal(q)
 	if err != nil || !q.Sealed {
 		return text, err
-	}
-	if d.Seal == nil {
-		return nil, ErrNoSecret
 	}
 	if err := json.Unmarshal(text, &q); err != nil { // its body as who answers reads it
 		return nil, err
