@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/headgate/headgate/internal/problems"
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/internal/view"
 )
 
@@ -237,14 +238,7 @@ func (f *adminAddress) watch(ctx context.Context, number int, sum *watchedSum) e
 
 // watchSwitches asks for the switches in force until ctx ends: the first node that tells them.
 func (w watchedNodes) watchSwitches(ctx context.Context, sum *watchedSum) {
-	tick := time.NewTicker(switchesEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range sleep.Every(ctx, switchesEvery) {
 		for i := range w {
 			if list := w[i].switches(ctx); list != nil {
 				sum.shows(0, &snapshot{Switches: list})

@@ -41,6 +41,7 @@ type processLoad struct {
 	mu      sync.Mutex
 	errs    []error          // the first few
 	repeats map[*tally]int64 // checks on the key that got no answer at first
+	refused map[*tally]int64 // those of them that were denied by the store when they were asked again
 	// answers of the store, of which healedRun in a row make it healed
 	inRow int
 	since time.Time // of inRow
@@ -79,7 +80,7 @@ type hearing struct {
 
 // startProcessLoad begins to ask.
 func startProcessLoad(machines []*machine) *processLoad {
-	l := &processLoad{machines: machines, stop: make(chan struct{}), repeats: map[*tally]int64{},
+	l := &processLoad{machines: machines, stop: make(chan struct{}), repeats: map[*tally]int64{}, refused: map[*tally]int64{},
 		below: newKeySet("below", quota, belowLanes), over: newKeySet("over", demand*quota, overLanes)}
 	workers := max(begun.workers/nodeShare, 4)
 	rate := max(begun.rate/nodeShare, 100)
@@ -175,6 +176,9 @@ func (c *caller) note(key *tally, a *said, at answer, faulty, again bool) {
 	defer c.mu.Unlock()
 	if again {
 		c.repeats[key]++
+		if !a.Allowed && v.Degraded == store.NoReason {
+			c.refused[key]++
+		}
 		c.mended = append(c.mended, at.end)
 	}
 	switch {
