@@ -81,11 +81,13 @@ bin/quickstart-tokens.yaml: | build
 deps: ## Install what the tests talk to: servers, Chromium, Java; Envoy, Valkey, Prometheus, Kafka and others into .tools
 	./scripts/test-servers.sh
 
-# deps waits for downloads while check compiles.
+# deps waits for downloads while check compiles. Tests that start programs wait for them most of
+# the time, so norace runs beside race: three packages of each where both together have two processors.
 .PHONY: test
 test: ## Everything: checks, all tests with the race detector, short fuzzing
 	$(MAKE) -j2 deps check
-	$(MAKE) race norace chart
+	$(MAKE) -j2 PACKAGES=$$(($$(getconf _NPROCESSORS_ONLN) + 1)) race norace
+	$(MAKE) chart
 	FUZZTIME=$(SHORTFUZZTIME) ./scripts/fuzz.sh
 
 .PHONY: check

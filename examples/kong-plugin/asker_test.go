@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -80,7 +81,24 @@ func TestBodiesAreBounded(t *testing.T) {
 	if err != nil || got.status != 429 || len(got.body) > 0 {
 		t.Errorf("of a body without an end: %v", err)
 	}
+	body := &taken{}
+	if _, err := read(&http.Response{StatusCode: http.StatusForbidden, Header: http.Header{http.CanonicalHeaderKey(statusField): {"429"}}, Body: body}); err != nil || body.bytes != maxBody+1 {
+		t.Errorf("%d bytes are read, %v", body.bytes, err)
+	}
 }
+
+// taken is a body that counts what is read of it, and fails soon after the bound.
+type taken struct{ bytes int }
+
+func (b *taken) Read(p []byte) (int, error) {
+	if b.bytes > 4*maxBody {
+		return 0, io.ErrUnexpectedEOF
+	}
+	b.bytes += len(p)
+	return len(p), nil
+}
+
+func (*taken) Close() error { return nil }
 
 // Only what the configuration names is sent beside what the client is.
 func TestWhatHeadgateIsShown(t *testing.T) {
