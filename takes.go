@@ -64,7 +64,9 @@ func (p *plan) addRequest(req *Request, resp *Response) {
 
 func (p *plan) addCallerLimit(req *Request, resp *Response, i int) {
 	d := &req.Descriptors[i]
-	a, role := ask{op: d.Op, hits: d.Hits, cost: d.Hits, hold: req.Hold}, rules.Main
+	var a ask
+	a.op, a.hits, a.cost, a.hold = d.Op, d.Hits, d.Hits, req.Hold
+	role := rules.Main
 	if d.Limit.Algorithm == limit.Concurrency {
 		role = rules.InFlight
 	}
