@@ -21,7 +21,8 @@ func (b *batch) answer(resp *Response, s span) {
 		v, r, op := &resp.Verdicts[i], &b.results[t], b.takes[t].Op
 		switch {
 		case r.Err == nil:
-			v.decide(answerTo(r.Decision, op), deciderOf(r), r.Skipped)
+			v.decide(&r.Decision, deciderOf(r), r.Skipped)
+			answerTo(&v.Decision, op)
 		case b.locally[t] != verdict.ByStore:
 			v.failLocally(r, op, b.locally[t])
 		default:
@@ -41,31 +42,31 @@ func deciderOf(r *store.Result) verdict.Decider {
 }
 
 // decide fills in what by has decided; skipped says that it did not look.
-func (v *Verdict) decide(d limit.Decision, by verdict.Decider, skipped bool) {
-	if v.Decision, v.By = d, by; skipped {
+func (v *Verdict) decide(d *limit.Decision, by verdict.Decider, skipped bool) {
+	if v.Decision, v.By = *d, by; skipped {
 		v.By = verdict.BySkipping
 	}
 }
 
 // answerTo turns the answer of a store into a verdict on what was asked: giving
 // hits back is always allowed, even where a request would still be denied.
-func answerTo(d limit.Decision, op store.Op) limit.Decision {
+func answerTo(d *limit.Decision, op store.Op) {
 	if op != store.Hit {
 		d.Allowed, d.Never, d.RetryAfter = true, false, 0
 	}
-	return d
 }
 
 // failLocally answers by the decision that the fallback made in place of the
 // store, by a part of the limit. By the whole limit it lets pass what the store might
 // deny, so its counts are told to nobody.
 func (v *Verdict) failLocally(r *store.Result, op store.Op, part verdict.Decider) {
-	d := answerTo(r.Decision, op)
+	d := r.Decision
+	answerTo(&d, op)
 	if part == verdict.ByLocalWhole {
 		d = limit.Decision{Allowed: d.Allowed, Never: d.Never, Limit: d.Limit, RetryAfter: d.RetryAfter, Delay: d.Delay}
 	}
 	v.Degraded = store.ReasonOf(r.Err)
-	v.decide(d, part, r.Skipped)
+	v.decide(&d, part, r.Skipped)
 }
 
 // fail answers in place of a store that did not.
@@ -75,7 +76,8 @@ func (v *Verdict) fail(op store.Op, reason store.Reason) {
 		mode = v.Rule.Failure
 	}
 	v.Degraded = reason
-	v.decide(failureDecision(v.Limit, mode, op), verdict.ByFailureMode, false)
+	d := failureDecision(v.Limit, mode, op)
+	v.decide(&d, verdict.ByFailureMode, false)
 }
 
 // failureDecision is the one place where an error of a store meets a failure

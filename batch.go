@@ -92,18 +92,21 @@ const (
 	maxPooledTakes = 1024
 )
 
-func (b *batch) addTake(t *store.Take, part verdict.Decider) {
-	b.takes = append(b.takes, *t)
+// newTake returns an unused take, which is one of takes once addTake has added it.
+func (b *batch) newTake() *store.Take {
+	n := len(b.takes)
+	b.takes = append(b.takes, store.Take{})[:n]
+	return &b.takes[:n+1][n]
+}
+
+// addTake adds the take that newTake has returned last.
+func (b *batch) addTake(part verdict.Decider) {
+	b.takes = b.takes[:len(b.takes)+1]
 	b.locally = append(b.locally, part)
 }
 
-func (b *batch) addVerdict(resp *Response, v *Verdict, take int) {
-	resp.Verdicts = append(resp.Verdicts, *v)
-	b.verdictTake = append(b.verdictTake, take)
-}
-
-// newVerdict is addVerdict for one that is filled in where it is.
-func (b *batch) newVerdict(resp *Response, take int) *Verdict {
+// addVerdict appends a verdict on a take, -1 for none, and returns it to be filled in.
+func (b *batch) addVerdict(resp *Response, take int) *Verdict {
 	resp.Verdicts = append(resp.Verdicts, Verdict{})
 	b.verdictTake = append(b.verdictTake, take)
 	return &resp.Verdicts[len(resp.Verdicts)-1]

@@ -152,7 +152,7 @@ func (b *batch) contest(resp *Response, s span, own span) (denied, candidateDeni
 			return false, false, false
 		}
 		if v.Effect == verdict.Trial && b.results[t].Err == nil {
-			v.decide(b.results[t].Decision, verdict.ByStore, b.results[t].Skipped)
+			v.decide(&b.results[t].Decision, verdict.ByStore, b.results[t].Skipped)
 		}
 		if !v.Counted() || v.Degraded != store.NoReason {
 			return false, false, false

@@ -80,10 +80,8 @@ func (k *Keyed) do(ctx context.Context, key string, take store.Take) KeyedDecisi
 	s.takes[0] = take
 	s.results[0] = store.Result{}
 	k.store.Take(ctx, s.takes[:], s.results[:])
-	d := KeyedDecision{
-		Decision: answerTo(s.results[0].Decision, take.Op),
-		Degraded: store.ReasonOf(s.results[0].Err),
-	}
+	d := KeyedDecision{Decision: s.results[0].Decision, Degraded: store.ReasonOf(s.results[0].Err)}
+	answerTo(&d.Decision, take.Op)
 	if d.Degraded != store.NoReason {
 		d.Decision = failureDecision(k.limit, k.failure, take.Op)
 	}

@@ -43,11 +43,10 @@ type matcher struct {
 	askedOf int
 }
 
-// reset drops all but working memory, and what is in force: begin writes that anew. Each field
+// reset drops all but working memory, and what is in force: begin writes that anew. What matched
+// may stay in working memory, as takes do (batch.empty): it refers to rules and to tenants. Each field
 // is written by itself, because a pointer that is written costs most while garbage is collected.
 func (x *matcher) reset() {
-	clear(x.matches)
-	clear(x.matched)
 	clear(x.rest)
 	x.matches, x.matched, x.rest = x.matches[:0], x.matched[:0], x.rest[:0]
 	x.now, x.request, x.anyReplaces = 0, nil, false
@@ -85,7 +84,9 @@ func (x *matcher) find(domain *rules.Domain, req *Request) {
 	}
 	for _, rule := range domain.Always {
 		if rule.InForce(x.clock) {
-			x.addMatch(match{Matched: rules.Matched{Rule: rule}})
+			m := x.newMatch()
+			m.Rule = rule
+			x.addMatch(m)
 		}
 	}
 	for i := range req.Descriptors {
@@ -97,8 +98,10 @@ func (x *matcher) find(domain *rules.Domain, req *Request) {
 		if x.matchTenant(domain, i, d.Entries) {
 			continue
 		}
-		for j, m := range x.matched {
-			x.addMatch(match{Matched: m, descriptor: i, innermost: j == len(x.matched)-1})
+		for j := range x.matched {
+			m := x.newMatch()
+			m.Matched, m.descriptor, m.innermost = x.matched[j], i, j == len(x.matched)-1
+			x.addMatch(m)
 		}
 	}
 }
@@ -112,11 +115,20 @@ func (x *matcher) instant() limit.Micros {
 	return x.now
 }
 
-// addMatch adds m, unless it is switched off.
-func (x *matcher) addMatch(m match) {
+// newMatch returns an unused match, which is one of matches once addMatch has added it. Matches,
+// takes and verdicts are filled in where they are: copying what has just been written by small
+// fields makes the processor wait for it.
+func (x *matcher) newMatch() *match {
+	n := len(x.matches)
+	x.matches = append(x.matches, match{})[:n]
+	return &x.matches[:n+1][n]
+}
+
+// addMatch adds m, which newMatch has returned last, unless it is switched off.
+func (x *matcher) addMatch(m *match) {
 	shadow := m.Rule.Shadow
 	if x.switches != nil {
-		if state, ok := x.switches.Of(x.askedFor(&m)); ok {
+		if state, ok := x.switches.Of(x.askedFor(m)); ok {
 			if state == switches.Off && charges(x.request.Descriptors[m.descriptor].Op) {
 				return
 			}
@@ -124,9 +136,9 @@ func (x *matcher) addMatch(m match) {
 		}
 	}
 	m.effect = x.effect(shadow)
-	m.stance = x.stanceOf(&m)
+	m.stance = x.stanceOf(m)
 	x.anyReplaces = x.anyReplaces || len(m.Rule.Replaces) > 0
-	x.matches = append(x.matches, m)
+	x.matches = x.matches[:len(x.matches)+1]
 }
 
 // effect returns how a limit counts, given whether its rule is in shadow mode.

@@ -267,7 +267,7 @@ func isMarked(r *store.Result) bool { return r.Err == nil && r.Remaining == 0 }
 // letIn answers a request that has passed already.
 func (r *Response) letIn() {
 	for i := range r.Verdicts {
-		r.Verdicts[i].Decision = answerTo(r.Verdicts[i].Decision, store.Refund)
+		answerTo(&r.Verdicts[i].Decision, store.Refund)
 	}
 	r.merge()
 }
@@ -277,7 +277,9 @@ func (r *Response) letIn() {
 func (b *batch) addMark(on *booking, mark reservation.Mark) int {
 	b.keys = mark.AppendKey(b.keys, on.claims.Domain, on.text)
 	b.ends = append(b.ends, len(b.keys))
-	b.addTake(&store.Take{Limit: on.mark, Hits: 1}, verdict.ByStore)
+	take := b.newTake()
+	take.Limit, take.Hits = on.mark, 1
+	b.addTake(verdict.ByStore)
 	for i := range b.takes {
 		b.takes[i].Group = 1
 	}

@@ -393,11 +393,12 @@ func (g *ledger) apply(p *plan, old age) {
 			continue
 		}
 		one.at = len(p.takes)
-		take := store.Take{Limit: one.limit}
-		old.setCharge(&take, one.used-one.charged)
+		take := p.newTake()
+		take.Limit = one.limit
+		old.setCharge(take, one.used-one.charged)
 		p.keys = append(p.keys, one.key...)
 		p.ends = append(p.ends, len(p.keys))
-		p.addTake(&take, verdict.ByStore)
+		p.addTake(verdict.ByStore)
 	}
 }
 

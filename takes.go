@@ -55,17 +55,23 @@ func (p *plan) addRequest(req *Request, resp *Response) {
 	if domain == nil || domain.Consumption == rules.AllOrNothing {
 		p.groupSince(first)
 	}
-	p.spans = append(p.spans, parts{span{first, len(p.takes)}, span{from, len(p.verdictTake)}, resp.Hold})
+	p.spans = append(p.spans, parts{})
+	s := &p.spans[len(p.spans)-1]
+	s.takes.from, s.takes.to = first, len(p.takes)
+	s.verdicts.from, s.verdicts.to = from, len(p.verdictTake)
+	s.hold = resp.Hold
 }
 
 func (p *plan) addCallerLimit(req *Request, resp *Response, i int) {
 	d := &req.Descriptors[i]
-	a, role := ask{op: d.Op, hits: d.Hits, cost: d.Hits, hold: req.Hold}, rules.Main
+	var a ask
+	a.op, a.hits, a.cost, a.hold = d.Op, d.Hits, d.Hits, req.Hold
+	role := rules.Main
 	if d.Limit.Algorithm == limit.Concurrency {
 		role = rules.InFlight
 	}
-	take, takesPart := a.of(role)
-	if !takesPart {
+	take := p.newTake()
+	if !a.of(role, take) {
 		return
 	}
 	if a.holds(role) {
@@ -75,8 +81,8 @@ func (p *plan) addCallerLimit(req *Request, resp *Response, i int) {
 	p.ends = append(p.ends, len(p.keys))
 	effect := p.effect(p.callerLimits(d.Op) != switches.On)
 	take.Limit, take.Shadow = d.Limit, effect != verdict.Enforced
-	p.addTake(&take, verdict.ByLocalWhole)
-	v := p.newVerdict(resp, len(p.takes)-1)
+	p.addTake(verdict.ByLocalWhole)
+	v := p.addVerdict(resp, len(p.takes)-1)
 	v.Descriptor, v.Limit, v.Role, v.Hits, v.Effect = i, d.Limit, role, take.Hits, effect
 }
 
@@ -96,8 +102,7 @@ func (p *plan) addRule(req *Request, resp *Response, m *match) {
 	d := &req.Descriptors[m.descriptor]
 	if m.Rule.Unlimited && m.quota == nil {
 		if d.Op != store.Renew && d.Op != store.Release {
-			v := p.verdictOf(m)
-			p.addVerdict(resp, &v, -1)
+			p.addVerdictOn(resp, m)
 		}
 		return
 	}
@@ -106,7 +111,8 @@ func (p *plan) addRule(req *Request, resp *Response, m *match) {
 		// all that share an outer limit have used.
 		return
 	}
-	a := ask{entries: d.Entries, op: d.Op, hits: d.Hits, hold: holdFor(m.Rule, req, m.descriptor)}
+	var a ask
+	a.entries, a.op, a.hits, a.hold = d.Entries, d.Op, d.Hits, holdFor(m.Rule, req, m.descriptor)
 	if m.Rule.Always {
 		a.hits = alwaysHits(req)
 	}
@@ -124,31 +130,29 @@ func (p *plan) addRule(req *Request, resp *Response, m *match) {
 	}
 }
 
-// verdictOf returns what all verdicts on rule m have in common.
-func (p *plan) verdictOf(m *match) Verdict {
-	v := Verdict{
-		Descriptor: m.descriptor, Rule: m.Rule,
-		Effect: m.effect, Tenant: m.tenant, Depth: m.Depth, Tier: m.tier,
-	}
+// addVerdictOn appends a verdict on rule m, and on no take, that is filled in as far as all
+// verdicts on that rule are alike.
+func (p *plan) addVerdictOn(resp *Response, m *match) *Verdict {
+	v := p.addVerdict(resp, -1)
+	v.Descriptor, v.Rule, v.Effect = m.descriptor, m.Rule, m.effect
+	v.Tenant, v.Depth, v.Tier = m.tenant, m.Depth, m.tier
 	v.Decision.Allowed = true
 	return v
 }
 
 // addLimit appends what a asks of limit i of rule m.
 func (p *plan) addLimit(resp *Response, m *match, a *ask, i int) {
-	named := &m.Rule.Limits[i]
-	take, takesPart := a.of(named.Role)
-	if !takesPart || named.Role == rules.Candidate && m.stance == noCandidate {
+	named, take := &m.Rule.Limits[i], p.newTake()
+	if !a.of(named.Role, take) || named.Role == rules.Candidate && m.stance == noCandidate {
 		return
 	}
-	v := p.verdictOf(m)
+	v := p.addVerdictOn(resp, m)
 	v.Name, v.Role, v.Hits = named.Name, named.Role, take.Hits
 	if m.onTrial(named.Role) {
 		v.Effect = verdict.Trial
 	}
 	if p.replaced(m.replacedAs(i)) {
 		v.By = verdict.ByReplacement
-		p.addVerdict(resp, &v, -1)
 		return
 	}
 	v.Limit = p.limitFor(m, named)
@@ -164,22 +168,22 @@ func (p *plan) addLimit(resp *Response, m *match, a *ask, i int) {
 	} else {
 		p.keys = m.AppendKey(p.keys, a.entries, i)
 	}
-	p.addBucket(resp, m, &v, &take, start)
+	p.addBucket(m, v, take, start)
 }
 
-// addBucket appends a take on the bucket with the key p.keys[start:], and its verdict
-// v. take has yet no limit and nothing of how it is decided.
-func (p *plan) addBucket(resp *Response, m *match, v *Verdict, take *store.Take, start int) {
+// addBucket adds take, on the bucket with the key p.keys[start:], for v, which was appended
+// last. take has yet no limit and nothing of how it is decided.
+func (p *plan) addBucket(m *match, v *Verdict, take *store.Take, start int) {
 	if v.Role == rules.Main {
 		v.Limit, v.Raised = p.raised(m, v.Limit, start)
 	}
 	take.Limit, take.Shadow = v.Limit, !v.Enforced() || m.Rule.Quota && v.Role == rules.Main
 	take.Mode = p.rules.mode(m, v.Role == rules.Main && v.Effect != verdict.Trial)
-	p.addVerdict(resp, v, p.takeOn(m, take, start))
+	p.verdictTake[len(p.verdictTake)-1] = p.takeOn(m, take, start)
 }
 
-// takeOn appends take, on the bucket with the key p.keys[start:] of rule m, and returns
-// which take it is. Descriptors of one request that share the head of a path share its
+// takeOn adds take, on the bucket with the key p.keys[start:] of rule m, and returns which
+// take it is. Descriptors of one request that share the head of a path share its
 // limit, and the request is charged there once.
 func (p *plan) takeOn(m *match, take *store.Take, start int) int {
 	if p.path {
@@ -192,7 +196,7 @@ func (p *plan) takeOn(m *match, take *store.Take, start int) int {
 		}
 	}
 	p.ends = append(p.ends, len(p.keys))
-	p.addTake(take, partOf(m.Rule.Failure))
+	p.addTake(partOf(m.Rule.Failure))
 	return len(p.takes) - 1
 }
 
@@ -254,34 +258,34 @@ type ask struct {
 	hold       limit.Hold
 }
 
-// of returns the take that a makes on a limit with that role, but for its key and
-// how it is decided, and false when such a limit takes no part in the operation.
-func (a *ask) of(role rules.Role) (take store.Take, takesPart bool) {
+// of makes of take, which is unused, the one that a makes on a limit with that role, but for its
+// key and how it is decided. It reports false when such a limit takes no part in the operation.
+func (a *ask) of(role rules.Role, take *store.Take) (takesPart bool) {
 	inFlight := a.op == store.Renew || a.op == store.Release
-	take = store.Take{Op: a.op, Hits: a.cost}
+	take.Op, take.Hits = a.op, a.cost
 	switch {
 	case a.op == store.Reset:
 	case a.op == store.Charge:
-		return take, countsHits(role)
+		return countsHits(role)
 	case role == rules.InFlight:
 		// A request has one slot, whatever it costs.
 		take.Hold, take.Hits = a.hold, 1
 		if a.op == store.Hit {
 			take.Hits = min(a.hits, 1)
-			return take, true
+			return true
 		}
-		return take, a.hold != 0
+		return a.hold != 0
 	case role == rules.Sustained && inFlight:
 		take.Op, take.Hits = store.Charge, a.hits
 	case role == rules.Sustained:
 		take.Hits = min(a.hits, 1)
 	case role == rules.Banning:
 		take.Hits = min(a.hits, max(a.cost, 1)) // what costs nothing is banned too
-		return take, a.op == store.Hit
+		return a.op == store.Hit
 	default:
-		return take, !inFlight
+		return !inFlight
 	}
-	return take, true
+	return true
 }
 
 // countsHits reports whether limits with that role count what requests cost: not

@@ -95,16 +95,15 @@ func (x *matcher) tenantOf(domain *rules.Domain, entries []descriptor.Entry) (ru
 	return rules.Matched{}, false
 }
 
-// grantOf returns what the tenant has for the entries that follow it, and the rule
-// that stands for the leading depth entries of the descriptor; nil for none.
-func (t *tenancy) grantOf(rest []descriptor.Entry, depth int, rule *rules.Matched) match {
-	m := match{Matched: rules.Matched{Rule: t.Rule, Depth: depth}, descriptor: t.descriptor}
-	m.grant = grant{tier: t.has.Tier(), store: t.has.Store(), by: t.Rule, tenant: t.Depth, alone: rule == nil}
+// grantOf makes of m, which is unused, what the tenant has for the entries that follow it, and
+// the rule that stands for the leading depth entries of the descriptor; nil for none.
+func (t *tenancy) grantOf(m *match, rest []descriptor.Entry, depth int, rule *rules.Matched) {
+	m.Rule, m.Depth, m.descriptor = t.Rule, depth, t.descriptor
+	m.tier, m.store, m.by, m.tenant, m.alone = t.has.Tier(), t.has.Store(), t.Rule, t.Depth, rule == nil
 	m.quota, m.source, m.home = t.has.Quota(rest)
 	if rule != nil {
 		m.Matched = *rule
 	}
-	return m
 }
 
 // matchPath collects all rules on the path, and each quota that the tenant has for
@@ -112,7 +111,9 @@ func (t *tenancy) grantOf(rest []descriptor.Entry, depth int, rule *rules.Matche
 func (x *matcher) matchPath(domain *rules.Domain, t *tenancy) {
 	next := 0
 	for ; next < len(x.matched) && x.matched[next].Depth < t.Depth; next++ {
-		x.addMatch(match{Matched: x.matched[next], descriptor: t.descriptor})
+		m := x.newMatch()
+		m.Matched, m.descriptor = x.matched[next], t.descriptor
+		x.addMatch(m)
 	}
 	for depth := t.Depth; depth <= len(t.entries); depth++ {
 		if depth > t.Depth {
@@ -126,7 +127,8 @@ func (x *matcher) matchPath(domain *rules.Domain, t *tenancy) {
 			rule = &x.matched[next]
 			next++
 		}
-		if m := t.grantOf(x.rest, depth, rule); rule != nil || m.quota != nil {
+		m := x.newMatch()
+		if t.grantOf(m, x.rest, depth, rule); rule != nil || m.quota != nil {
 			x.addMatch(m)
 		}
 	}
@@ -151,10 +153,11 @@ func (x *matcher) matchLeaf(domain *rules.Domain, t *tenancy) {
 		if len(x.matched) > 0 && x.matched[0].Depth == depth {
 			rule = &x.matched[0]
 		}
-		m := t.grantOf(x.rest[:rest], depth, rule)
+		m := x.newMatch()
+		t.grantOf(m, x.rest[:rest], depth, rule)
 		rest--
 		if rule != nil {
-			leaf = m
+			leaf = *m
 		} else if m.quota != nil {
 			x.addMatch(m)
 		}
@@ -163,7 +166,9 @@ func (x *matcher) matchLeaf(domain *rules.Domain, t *tenancy) {
 		}
 	}
 	if leaf.Rule != nil {
-		x.addMatch(leaf)
+		m := x.newMatch()
+		*m = leaf
+		x.addMatch(m)
 	}
 }
 
@@ -172,56 +177,66 @@ func hasMain(r *rules.Rule) bool { return len(r.Limits) > 0 && r.Limits[0].Role 
 
 // addQuota appends what a asks of the quota of m.
 func (p *plan) addQuota(resp *Response, m *match, a *ask) {
-	take, takesPart := a.of(rules.Main)
-	if !takesPart {
+	take := p.newTake()
+	if !a.of(rules.Main, take) {
 		return
 	}
-	v := p.verdictOf(m)
-	v.Source, v.Hits = m.source, take.Hits
+	hits := take.Hits
+	charges := take.Op != store.Hit || hits > 0
 	if !m.alone && hasMain(m.Rule) && p.replaced(m.Rule.Limits[0].Name) {
+		v := p.addQuotaVerdict(resp, m, hits)
 		v.Name, v.By = m.Rule.Limits[0].Name, verdict.ByReplacement
-		p.addVerdict(resp, &v, -1)
 		return
 	}
 	if m.quota.Unlimited() {
 		if a.op != store.Reset {
-			p.addVerdict(resp, &v, -1)
+			p.addQuotaVerdict(resp, m, hits)
 		}
 		return
 	}
 	for i := range m.quota.Limits {
 		l := &m.quota.Limits[i]
+		take := p.newTake()
+		a.of(rules.Main, take)
+		v := p.addQuotaVerdict(resp, m, hits)
 		v.Limit, v.Name = p.scaled(m, l.Limit), l.Name
 		start := len(p.keys)
 		p.keys = p.appendTenantKey(m, a.entries, m.quota, i)
-		one, asked := v, take
-		p.addBucket(resp, m, &one, &asked, start)
+		p.addBucket(m, v, take, start)
 	}
-	if take.Op != store.Hit || take.Hits > 0 {
-		p.addHome(m, a, take)
+	if charges {
+		p.addHome(m, a)
 	}
+}
+
+// addQuotaVerdict appends a verdict on the quota of m, for so many hits.
+func (p *plan) addQuotaVerdict(resp *Response, m *match, hits int64) *Verdict {
+	v := p.addVerdictOn(resp, m)
+	v.Source, v.Hits = m.source, hits
+	return v
 }
 
 // addHome appends takes on what most tenants have for the entries of m, as far as the
 // quota of m counts in no bucket of it, so that what is used under the quota has been
 // used when it ends, or when it gets another window. They hold nothing back, and no
 // verdict tells of them.
-func (p *plan) addHome(m *match, a *ask, take store.Take) {
+func (p *plan) addHome(m *match, a *ask) {
 	home := p.homeOf(m, m.quota)
 	if home == m.quota {
 		return
 	}
-	take.Mode = p.rules.mode(m, false)
 	for i := range home.Limits {
 		slot := slotOf(home, i, home)
 		if countsIn(m.quota, slot, home) {
 			continue
 		}
+		take := p.newTake()
+		a.of(rules.Main, take)
 		start := len(p.keys)
 		p.keys = rules.Matched{Rule: m.by, Depth: m.Depth}.AppendTenantKey(p.keys, a.entries, slot)
 		take.Limit, _ = p.raised(m, p.scaled(m, home.Limits[i].Limit), start)
-		take.Shadow = true
-		p.takeOn(m, &take, start)
+		take.Shadow, take.Mode = true, p.rules.mode(m, false)
+		p.takeOn(m, take, start)
 	}
 }
 

@@ -52,8 +52,9 @@ func (p *Pass) Add(entries ...descriptor.Entry) {
 func (p *Pass) add(entries []descriptor.Entry, l *Limit) {
 	from := len(p.entries)
 	p.entries = append(p.entries, entries...)
-	p.Descriptors = append(p.Descriptors, headgate.Descriptor{Hits: 1})
+	p.Descriptors = append(p.Descriptors, headgate.Descriptor{})
 	d := &p.Descriptors[len(p.Descriptors)-1]
+	d.Hits = 1
 	if l != nil {
 		p.entries = append(p.entries, l.mark)
 		d.Limit = l.limit
@@ -94,13 +95,18 @@ func (p *Pass) Reset() bool {
 		return false
 	}
 	// What was asked may be long or private; what is overwritten by the next call
-	// in any case, and refers to limits alone, may stay.
+	// in any case, and refers to limits alone, may stay. Each field is written by itself: a pointer
+	// that is written costs most while garbage is collected.
 	clear(p.entries)
 	clear(request.Attributes)
 	p.Descriptors, p.entries = p.Descriptors[:0], p.entries[:0]
-	attributes, verdicts := request.Attributes[:0], response.Verdicts[:0]
-	*request, *response = headgate.Request{}, headgate.Response{}
-	request.Attributes, response.Verdicts = attributes, verdicts
-	p.Rides, p.held = false, nil
+	request.Domain, request.Descriptors, request.Hold = "", nil, 0
+	request.Attributes, request.Origin = request.Attributes[:0], headgate.Origin{}
+	response.Allowed, response.DomainKnown = false, false
+	clear(response.ID[:])
+	response.Hold, response.HoldFor, response.Verdicts = 0, 0, response.Verdicts[:0]
+	if p.Rides = false; p.held != nil {
+		p.held = nil
+	}
 	return true
 }

@@ -19,6 +19,7 @@ type group struct {
 	shards []uint64 // indexes, ascending, each once
 	undo   []undo
 	words  []int64 // the Wide of the states in undo, end to end
+	seen   uint64  // what lookAhead has seen, which says nothing
 }
 
 // undo is a bucket as it was before a take, and the shared bucket in its place.
@@ -42,6 +43,7 @@ func (s *Store) takeGroup(takes []store.Take, results []store.Result, now limit.
 	defer groups.Put(g)
 	g.begin(s, takes, now)
 	defer g.end(s)
+	g.lookAhead(s)
 	g.decide(s, 0, takes, results)
 	g.undo = g.undo[:0]
 }
@@ -52,6 +54,7 @@ func (s *Store) dryRun(takes []store.Take, results []store.Result, now limit.Mic
 	defer groups.Put(g)
 	g.begin(s, takes, now)
 	defer g.end(s)
+	g.lookAhead(s)
 	for from, to := 0, 0; from < len(takes); from = to {
 		to = store.GroupEnd(takes, from)
 		g.decide(s, from, takes[from:to], results[from:to])
@@ -62,14 +65,24 @@ func (s *Store) dryRun(takes []store.Take, results []store.Result, now limit.Mic
 func (g *group) begin(s *Store, takes []store.Take, now limit.Micros) {
 	g.asks, g.shards, g.undo, g.words = g.asks[:0], g.shards[:0], g.undo[:0], g.words[:0]
 	for i := range takes {
-		a := s.askOf(&takes[i], now)
-		g.asks = append(g.asks, a)
+		g.asks = append(g.asks, ask{})
+		a := &g.asks[i]
+		s.ask(a, &takes[i], now)
 		g.shards = append(g.shards, a.key.inv&s.mask)
 	}
 	slices.Sort(g.shards)
 	g.shards = slices.Compact(g.shards)
 	for _, i := range g.shards {
 		s.shards[i].mu.lock()
+	}
+}
+
+// lookAhead looks at the homes of all keys before the first is decided, so that the processor
+// waits for their memory at once and not for one after the other.
+func (g *group) lookAhead(s *Store) {
+	for i := range g.asks {
+		a := &g.asks[i]
+		g.seen ^= s.shardOf(a.key).tables[classOf(a.limit)].look(a.key)
 	}
 }
 
@@ -115,23 +128,28 @@ func (g *group) charge(s *Store, first int, takes []store.Take, results []store.
 	return passes
 }
 
-// remember writes down what a may change.
+// remember writes down what a may change. It fills in what it writes where it is: a state that
+// is copied right after its small fields were written makes the processor wait for them.
 func (g *group) remember(sh *shard, a *ask) {
-	u := undo{ask: a}
-	if where := sh.locate(a.key, classOf(a.limit)); where.found {
-		u.own = g.save(sh.state(where))
+	where := sh.locate(a.key, classOf(a.limit))
+	g.undo = append(g.undo, undo{})
+	u := &g.undo[len(g.undo)-1]
+	if u.ask = a; where.found {
+		sh.read(where, &u.own.state)
+		g.keepWide(&u.own)
 		u.expiry = metaExpiry(sh.tables[where.class].words[where.at+slotMeta])
 	}
-	u.shared = g.save(sh.sharedState(a))
-	g.undo = append(g.undo, u)
+	if sh.shared != nil {
+		u.shared.state = sh.sharedState(a)
+		g.keepWide(&u.shared)
+	}
 }
 
-// save copies the Wide of a state, which Decide may overwrite.
-func (g *group) save(state limit.State) saved {
-	v := saved{state: state, from: len(g.words)}
-	g.words = append(g.words, state.Wide...)
+// keepWide copies the Wide of the state in v, which Decide may overwrite.
+func (g *group) keepWide(v *saved) {
+	v.from = len(g.words)
+	g.words = append(g.words, v.state.Wide...)
 	v.to = len(g.words)
-	return v
 }
 
 func (g *group) saved(v saved) limit.State {

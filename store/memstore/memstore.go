@@ -217,7 +217,8 @@ func (s *Store) Take(_ context.Context, takes []store.Take, results []store.Resu
 			s.takeGroup(takes[from:to], results[from:to], now)
 		default:
 			to = from + 1
-			a := s.askOf(t, now)
+			var a ask
+			s.ask(&a, t, now)
 			s.one(&a, &results[from].Decision)
 			if results[from].Err != nil {
 				results[from].Err = nil
@@ -226,8 +227,10 @@ func (s *Store) Take(_ context.Context, takes []store.Take, results []store.Resu
 	}
 }
 
-func (s *Store) askOf(t *store.Take, now limit.Micros) ask {
-	return ask{key: s.identBytes(t.Key), limit: t.Limit, hits: t.Hits, hold: t.Hold, now: now, op: t.Op, dry: t.DryRun}
+// ask fills in a, which is new, by t at now.
+func (s *Store) ask(a *ask, t *store.Take, now limit.Micros) {
+	a.key = s.identBytes(t.Key)
+	a.limit, a.hits, a.hold, a.now, a.op, a.dry = t.Limit, t.Hits, t.Hold, now, t.Op, t.DryRun
 }
 
 // Close implements store.Store. It has nothing to release that the garbage

@@ -221,14 +221,19 @@ func (s *shard) locate(k ident, c class) place {
 }
 
 // state reads the state at l. The Wide of it is the memory of its block.
-func (s *shard) state(l place) limit.State {
+func (s *shard) state(l place) (state limit.State) {
+	s.read(l, &state)
+	return state
+}
+
+// read is state into one that is unused.
+func (s *shard) read(l place, into *limit.State) {
 	t := &s.tables[l.class]
 	if l.class != wide {
-		var state limit.State
-		t.load(l.at, l.class, &state)
-		return state
+		t.load(l.at, l.class, into)
+		return
 	}
-	return s.arena.load(int(t.words[l.at+slotState]), metaKind(t.words[l.at+slotMeta]))
+	*into = s.arena.load(int(t.words[l.at+slotState]), metaKind(t.words[l.at+slotMeta]))
 }
 
 // buffers holds the memory in which wide states are decided that do not fit, or

@@ -92,6 +92,15 @@ func (t *table) home(inv uint64) int {
 	return int(home) * t.stride
 }
 
+// look returns the first word of the home of k, or of anything: it is for the processor to
+// fetch it.
+func (t *table) look(k ident) uint64 {
+	if t.used == 0 {
+		return 0
+	}
+	return t.words[t.home(k.inv)]
+}
+
 // find returns the word index of the slot of k, or of the slot before which it
 // would be inserted. The table is not empty: it has an array.
 func (t *table) find(k ident) (int, bool) {

@@ -60,7 +60,8 @@ func (s *Store) hear(t *store.Total, now limit.Micros) (d limit.Decision) {
 		sh.take(&ask{key: key, limit: t.Limit, now: now, op: store.Reset}, &d)
 	}
 	take := t.Take(hits)
-	a := s.askOf(&take, now)
+	var a ask
+	s.ask(&a, &take, now)
 	sh.take(&a, &d)
 	return d
 }
