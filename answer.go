@@ -314,6 +314,7 @@ func (r *Response) Outcome() verdict.Outcome {
 	for i := range r.Verdicts {
 		v := &r.Verdicts[i]
 		switch {
+		case v.Decision.Allowed && v.By == verdict.ByStore && r.Allowed: // as most
 		case v.Effect == verdict.Trial: // it speaks for nobody
 		case v.Degraded != store.NoReason && r.Allowed:
 			return verdict.DegradedAllowed

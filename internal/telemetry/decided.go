@@ -21,13 +21,17 @@ var requestOutcomes = [...]verdict.Outcome{
 func (m *Metrics) Decided(req *headgate.Request, resp *headgate.Response, took time.Duration) {
 	traced := req != nil && req.Origin.Trace.Sampled
 	s := m.stripes.acquire()
-	s.time(took, traced)
+	if took < 0 {
+		s.untimed++
+	} else {
+		s.time(took, traced)
+	}
 	if call, ok := holdCallOf(req); ok {
 		s.countHold(call, resp)
 	} else {
 		s.count(resp)
 	}
-	m.stripes.release(s)
+	s.mu.Unlock()
 	if m.detailed != nil {
 		m.detailed.note(req, resp)
 	}
@@ -36,16 +40,12 @@ func (m *Metrics) Decided(req *headgate.Request, resp *headgate.Response, took t
 	}
 }
 
-// time counts how long a call took. One that was timed stands for those before it that
+// time counts how long a call took that was timed. One that was timed stands for those before it that
 // were not; but one that is timed because its trace is recorded stands for itself, since
 // it was not chosen by chance.
 func (s *stripe) time(took time.Duration, traced bool) {
 	stands := uint64(1)
-	switch {
-	case took < 0:
-		s.untimed++
-		return
-	case !traced:
+	if !traced {
 		stands += s.untimed
 		s.untimed = 0
 	}
@@ -55,42 +55,71 @@ func (s *stripe) time(took time.Duration, traced bool) {
 
 // count counts a decision.
 func (s *stripe) count(resp *headgate.Response) {
-	degraded := store.NoReason
 	s.decided++
 	sampled := s.decided%sampleEvery == 0
+	usual, degraded := resp.Allowed && len(resp.Verdicts) > 0, store.NoReason
 	for i := range resp.Verdicts {
 		v := &resp.Verdicts[i]
-		if v.Effect == verdict.Trial {
-			continue // Limiter.Candidates tells what it would have done
+		if row := s.usual(v); row != nil && !sampled {
+			row.outcomes[verdict.Allowed]++
+			continue
 		}
-		row := s.row(v.Rule)
-		o := v.Outcome()
-		s.rows[row].outcomes[o]++
-		if o != verdict.Allowed {
-			s.rows[row].countBurst(o, v)
-		}
-		if v.Degraded != store.NoReason {
+		usual = false
+		if s.countVerdict(v, resp.Allowed, sampled); v.Degraded != store.NoReason && v.Effect != verdict.Trial {
 			degraded = v.Degraded
-			if o == verdict.DegradedAllowed {
-				s.failOpen++
-			}
 		}
-		if resp.Allowed && v.Rule != nil && v.Rule.Soft != nil {
-			s.countSoft(v)
-		}
-		if s.hits != nil && v.Role == rules.Main && v.Limit != nil {
-			s.hits[row].count(v, s.near)
-		}
-		if v.Tier != "" {
-			s.countTier(o, v, sampled)
-		}
-		if sampled && v.Role.IsMain() && v.Counted() && v.Decision.Limit > 0 {
-			s.look(row, &v.Decision)
-		}
+	}
+	if usual {
+		s.requests[verdict.Allowed]++
+		return
 	}
 	if degraded != store.NoReason {
 		s.errors[reasonIndex(degraded)]++
 	}
+	s.countRequest(resp)
+}
+
+// usual returns the row of a limit that let pass and of which nothing but that is counted, as
+// of most, and else nil.
+func (s *stripe) usual(v *headgate.Verdict) *row {
+	if v.Decision.Allowed && v.By == verdict.ByStore && v.Effect != verdict.Trial && v.Tier == "" && v.Rule != nil {
+		if i := v.Rule.Index(); i < len(s.rows) && s.rows[i].plain == v.Rule {
+			return &s.rows[i]
+		}
+	}
+	return nil
+}
+
+// countVerdict counts what came of a limit.
+func (s *stripe) countVerdict(v *headgate.Verdict, passed, sampled bool) {
+	if v.Effect == verdict.Trial {
+		return // Limiter.Candidates tells what it would have done
+	}
+	row := s.row(v.Rule)
+	o := v.Outcome()
+	s.rows[row].outcomes[o]++
+	if o != verdict.Allowed {
+		s.rows[row].countBurst(o, v)
+	}
+	if o == verdict.DegradedAllowed && v.Degraded != store.NoReason {
+		s.failOpen++
+	}
+	if passed && v.Rule != nil && v.Rule.Soft != nil {
+		s.countSoft(v)
+	}
+	if s.hits != nil && v.Role == rules.Main && v.Limit != nil {
+		s.hits[row].count(v, s.near)
+	}
+	if v.Tier != "" {
+		s.countTier(o, v, sampled)
+	}
+	if sampled && v.Role.IsMain() && v.Counted() && v.Decision.Limit > 0 {
+		s.look(row, &v.Decision)
+	}
+}
+
+// countRequest counts what came of a request.
+func (s *stripe) countRequest(resp *headgate.Response) {
 	if !resp.Allowed {
 		s.countDenial(resp)
 	}

@@ -71,6 +71,8 @@ func (c *counts) add(other *counts) {
 // of callerRule and outdatedRule.
 type row struct {
 	rule *rules.Rule
+	// plain is rule where of a limit that lets pass nothing is counted but that; else nil.
+	plain *rules.Rule
 	counts
 }
 
@@ -122,6 +124,9 @@ func (g *generation) rows() ([]row, []hits) {
 	rows := make([]row, len(g.carried))
 	for i, r := range g.rules {
 		rows[i].rule = r
+		if r.Soft == nil && g.hits == nil {
+			rows[i].plain = r
+		}
 	}
 	if g.hits == nil {
 		return rows, nil

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/headgate/headgate/internal/processor"
 	"github.com/headgate/headgate/rules"
 )
 
@@ -13,9 +14,8 @@ import (
 // of its own: a stripe. A decision takes one, locks it, which nobody else wants but for
 // the rare reader, and counts everything by plain additions; readers add stripes up.
 //
-// Which stripe is nearest is left to a sync.Pool, whose first place is the processor's.
-// The pool may forget a stripe or hand one out twice: locks and the list of all stripes
-// see to it that nothing is lost or counted twice.
+// A stripe is found by the number of the processor. Two decisions may find the same one all the
+// same, where one of them was interrupted: so there are locks, and more stripes than processors.
 
 const (
 	// stripeGap keeps stripes from sharing a cache line, or two that are fetched
@@ -23,7 +23,7 @@ const (
 	stripeGap = 128
 	// maxStripes bounds their number, on machines with many processors.
 	maxStripes = 256
-	// maxRows bounds the rows of all stripes together, at 232 bytes each, or 272 with
+	// maxRows bounds the rows of all stripes together, at 240 bytes each, or 280 with
 	// the hits of Options.EnvoyNames: where there are very many rules, fewer
 	// stripes are in use.
 	maxRows = 1 << 18
@@ -59,7 +59,6 @@ type stripes struct {
 	active atomic.Uint32 // how many are in use, the first ones
 	turn   atomic.Uint32
 	looked atomic.Uint64 // numbers the verdicts whose share was looked at
-	near   sync.Pool     // of *stripe
 	tiers  tierNumbers
 
 	// swap is held while rules are swapped, and while stripes are added up. It is
@@ -78,7 +77,6 @@ func (s *stripes) open(withHits bool, near nearShare) {
 	for i := range s.all {
 		s.all[i].looked, s.all[i].numbers, s.all[i].near = &s.looked, &s.tiers, near
 	}
-	s.near.New = func() any { return s.another() }
 	s.swap.gen = new(generation)
 	if withHits {
 		s.swap.gen.hits = []hits{}
@@ -89,26 +87,29 @@ func (s *stripes) open(withHits bool, near nearShare) {
 // another returns a stripe that is in use, each in turn.
 func (s *stripes) another() *stripe { return &s.all[s.turn.Add(1)%s.active.Load()] }
 
+// nearest returns the stripe of the processor.
+func (s *stripes) nearest() *stripe {
+	n := uint32(processor.Number())
+	if active := s.active.Load(); n >= active {
+		n %= active
+	}
+	return &s.all[n]
+}
+
 // acquire returns a stripe that is locked. It waits for a reader at most, or for a decision
 // whose processor was taken away.
 func (s *stripes) acquire() *stripe {
-	for {
-		one := s.near.Get().(*stripe)
-		if !one.mu.TryLock() {
-			one = s.another()
-			one.mu.Lock()
-		}
-		if one.rows != nil {
-			return one
-		}
-		one.mu.Unlock() // and the pool forgets it
+	one := s.nearest()
+	if !one.mu.TryLock() {
+		one = s.another()
+		one.mu.Lock()
 	}
-}
-
-// release gives back what acquire returned.
-func (s *stripes) release(one *stripe) {
-	one.mu.Unlock()
-	s.near.Put(one)
+	for one.rows == nil { // it has just gone out of use
+		one.mu.Unlock()
+		one = s.another()
+		one.mu.Lock()
+	}
+	return one
 }
 
 // set makes the rules of a set those in force. A rule that keeps its ID keeps its counts.
@@ -170,7 +171,7 @@ func (s *stripes) hot(id string) {
 		row = one.gen.outdated()
 	}
 	one.rows[row].hot++
-	s.release(one)
+	one.mu.Unlock()
 }
 
 // totals is the sum of all stripes.

@@ -2,8 +2,10 @@ package telemetry
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/verdict"
 )
 
@@ -109,6 +112,85 @@ func TestManyRulesTakeFewerStripes(t *testing.T) {
 	}
 	if n := total.rules[0].outcomes[verdict.Allowed]; n != 12_000 {
 		t.Errorf("%d decisions of the first rule, want 12000", n)
+	}
+}
+
+// Whoever decides, collects garbage, changes the number of processors or scrapes meanwhile: no
+// decision is lost and none counts twice, and a scrape sees all that were counted before it.
+func TestNothingIsLostOnAnyProcessor(t *testing.T) {
+	m := New(Build{}, Options{})
+	set := load(t, twoRules)
+	m.RulesInForce(set, time.Now())
+	const goroutines, each = 8, 5_000
+	var all sync.WaitGroup
+	var counted atomic.Uint64
+	for g := range goroutines {
+		all.Go(func() {
+			resp := usual(set)
+			if g%4 == 0 {
+				resp = response(set)
+			}
+			for n := range each {
+				m.Decided(&headgate.Request{}, &resp, time.Duration(n%3-1))
+				counted.Add(1)
+			}
+		})
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for looks := 0; counted.Load() < goroutines*each; looks++ {
+		before := counted.Load()
+		total := m.stripes.total()
+		requests, _ := total.answered()
+		if after := counted.Load(); requests < before || requests > after+goroutines {
+			t.Fatalf("%d requests were seen, of %d to %d", requests, before, after)
+		}
+		runtime.GOMAXPROCS(1 + looks%6)
+		runtime.GC()
+	}
+	all.Wait()
+	total := m.stripes.total()
+	if allowed, denied := total.requests[verdict.Allowed], total.requests[verdict.Denied]; allowed != goroutines/4*3*each || denied != goroutines/4*each {
+		t.Errorf("%d allowed, %d denied", allowed, denied)
+	}
+	for i := range 2 {
+		of := uint64(0)
+		for _, n := range total.rules[i].outcomes {
+			of += n
+		}
+		if of != goroutines*each {
+			t.Errorf("rule %d: %d, want %d", i, of, goroutines*each)
+		}
+	}
+}
+
+// Limits of the usual kind are counted by a shortcut. Next to others, and where a request is
+// one of those that are looked at, they count the same.
+func TestUsualLimitsCountBesideOthers(t *testing.T) {
+	m := New(Build{}, Options{})
+	set := load(t, twoRules)
+	m.RulesInForce(set, time.Now())
+	const times = 4 * sampleEvery
+	for range times {
+		resp := usual(set)
+		resp.Verdicts[1].Degraded, resp.Verdicts[1].By = store.Timeout, verdict.ByFailureMode
+		decided(m, resp)
+		trial := usual(set)
+		trial.Verdicts[1].Effect = verdict.Trial
+		decided(m, trial)
+	}
+	total := m.stripes.total()
+	for what, n := range map[string][2]uint64{
+		"allowed, first rule":   {total.rules[0].outcomes[verdict.Allowed], 2 * times},
+		"allowed, second rule":  {total.rules[1].outcomes[verdict.Allowed], 0},
+		"degraded, second rule": {total.rules[1].outcomes[verdict.DegradedAllowed], times},
+		"requests degraded":     {total.requests[verdict.DegradedAllowed], times},
+		"requests allowed":      {total.requests[verdict.Allowed], times},
+		"failed open":           {total.failOpen, times},
+		"errors":                {total.errors[reasonIndex(store.Timeout)], times},
+	} {
+		if n[0] != n[1] {
+			t.Errorf("%s: %d, want %d", what, n[0], n[1])
+		}
 	}
 }
 
