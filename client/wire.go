@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -218,12 +219,7 @@ func encodeDescriptor(d *headgate.Descriptor) wireDescriptor {
 }
 
 func areText(entries []descriptor.Entry) bool {
-	for i := range entries {
-		if !utf8.ValidString(entries[i].Key) || !utf8.ValidString(entries[i].Value) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(entries, func(e descriptor.Entry) bool { return !utf8.ValidString(e.Key) || !utf8.ValidString(e.Value) })
 }
 
 // encodeNamed writes a check by a limit that the request names.
@@ -379,10 +375,5 @@ func mayHold(req *headgate.Request) bool {
 
 // asks reports whether a request wants leave to pass.
 func asks(req *headgate.Request) bool {
-	for i := range req.Descriptors {
-		if req.Descriptors[i].Op == store.Hit {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(req.Descriptors, func(d headgate.Descriptor) bool { return d.Op == store.Hit })
 }

@@ -2,10 +2,8 @@ package lease
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"hash/maphash"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -142,17 +140,7 @@ func (s *Store) Drain(ctx context.Context) error {
 		}
 		sh.mu.Unlock()
 	}
-	for {
-		home := s.courier.idle()
-		if home == nil {
-			return nil
-		}
-		select {
-		case <-home:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+	return store.AwaitIdle(ctx, s.courier.idle)
 }
 
 // Close drains for at most the budget, and closes the shared store.
@@ -170,19 +158,9 @@ func (s *Store) Close() error {
 // read is the time, after dropping all leases if it can no longer be trusted.
 func (s *Store) read() time.Duration { return s.clock.Read(s.parted) }
 
-func (s *Store) liveNodes() int64 {
-	if s.nodes == nil {
-		return 1
-	}
-	return int64(max(s.nodes(), 1))
-}
+func (s *Store) liveNodes() int64 { return store.LiveNodes(s.nodes) }
 
 func (s *Store) shardOf(hash uint64) *shard { return &s.shards[hash%shardCount] }
-
-func newLeaseID() (id store.LeaseID) {
-	binary.LittleEndian.PutUint64(id[:], rand.Uint64())
-	return id
-}
 
 // roundUp makes a time that is left whole microseconds, at least 0.
 func roundUp(d time.Duration) time.Duration {

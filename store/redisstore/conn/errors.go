@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -213,13 +214,9 @@ func NeverRan(err error) bool {
 	if !ok {
 		return false
 	}
-	text := reply.Error()
-	for _, code := range [...]string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS"} {
-		if strings.HasPrefix(text, code) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS"}, func(code string) bool {
+		return strings.HasPrefix(reply.Error(), code)
+	})
 }
 
 // AsUnavailable is for what is done in the background: that it took too long is
