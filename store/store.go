@@ -54,6 +54,8 @@ package store
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/headgate/headgate/limit"
 )
@@ -78,6 +80,23 @@ const (
 	// or more. On a limit that is not concurrency it is a peek.
 	Release
 )
+
+// opWords are the words for operations.
+var opWords = [...]string{"hit", "refund", "reset", "charge", "renew", "release"}
+
+// String returns the word for op in messages and logs.
+func (op Op) String() string {
+	if int(op) < len(opWords) {
+		return opWords[op]
+	}
+	return fmt.Sprintf("op(%d)", uint8(op))
+}
+
+// ParseOp is the inverse of String for the operations that there are.
+func ParseOp(word string) (op Op, ok bool) {
+	i := slices.Index(opWords[:], word)
+	return Op(max(i, 0)), i >= 0
+}
 
 // Take asks for one decision on one bucket.
 type Take struct {

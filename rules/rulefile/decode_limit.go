@@ -29,6 +29,18 @@ func (d *decoder) limit(n *yaml.Node, p place) *limitSpec {
 	return s
 }
 
+// limits decodes a list of limits, without those that are no map.
+func (d *decoder) limits(items []*yaml.Node, p place) (specs []*limitSpec) {
+	for _, item := range items {
+		d.enter(item.Kind == yaml.AliasNode, func() {
+			if s := d.limit(item, p); s != nil {
+				specs = append(specs, s)
+			}
+		})
+	}
+	return specs
+}
+
 func (d *decoder) limitField(s *limitSpec, f field) {
 	switch f.name {
 	case "unit":

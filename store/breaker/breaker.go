@@ -43,13 +43,7 @@ const (
 
 // String returns the word for s in metrics and logs.
 func (s State) String() string {
-	switch s {
-	case HalfOpen:
-		return "half_open"
-	case Open:
-		return "open"
-	}
-	return "closed"
+	return [...]string{"closed", "half_open", "open"}[s]
 }
 
 // Outcome is how a call ended.

@@ -38,12 +38,8 @@ func total(key string, l *limit.Limit, by byte, hits int64) store.Total {
 // hear calls Import; an error of any result fails the test. It returns what remains of each.
 func (h Harness) hear(tb testing.TB, totals ...store.Total) []int64 {
 	tb.Helper()
-	importer, ok := h.Store.(store.Importer)
-	if !ok {
-		tb.Fatalf("%T is no store.Importer", h.Store)
-	}
 	results := make([]store.Result, len(totals))
-	importer.Import(tb.Context(), totals, results)
+	as[store.Importer](tb, h.Store).Import(tb.Context(), totals, results)
 	remaining := make([]int64, len(totals))
 	for i := range results {
 		if results[i].Err != nil {

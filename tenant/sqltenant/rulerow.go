@@ -3,7 +3,6 @@ package sqltenant
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -196,13 +195,9 @@ type ruleRowState struct {
 
 // rowState returns the JSON of what counts of r.
 func rowState(r *RuleRow) string {
-	text, err := json.Marshal(ruleRowState{
+	return jsonOf(ruleRowState{
 		r.Scope, r.Route, r.Method, r.LimitCount, r.WindowMS, r.WeightField, r.Algorithm, r.Burst, r.FailureMode, r.Active,
 	})
-	if err != nil {
-		panic(err) // strings and integers only
-	}
-	return string(text)
 }
 
 const selectRuleRows = `SELECT id, scope, route, method, limit_count, window_ms, coalesce(weight_field, ''), coalesce(algorithm, ''), coalesce(burst, 0), coalesce(failure_mode, ''),
