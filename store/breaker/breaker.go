@@ -23,6 +23,7 @@
 package breaker
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -98,24 +99,14 @@ type Options struct {
 
 // withDefaults fills in what is zero, or makes no sense.
 func (o Options) withDefaults() Options {
-	if o.Failures <= 0 {
-		o.Failures = DefaultFailures
-	}
+	o.Failures = cmp.Or(max(o.Failures, 0), DefaultFailures)
 	if !(o.Ratio > 0) {
 		o.Ratio = DefaultRatio
 	}
-	if o.Window <= 0 {
-		o.Window = DefaultWindow
-	}
-	if o.MinCalls <= 0 {
-		o.MinCalls = DefaultMinCalls
-	}
-	if o.Pause <= 0 {
-		o.Pause = DefaultPause
-	}
-	if o.MaxPause <= 0 {
-		o.MaxPause = DefaultMaxPause
-	}
+	o.Window = cmp.Or(max(o.Window, 0), DefaultWindow)
+	o.MinCalls = cmp.Or(max(o.MinCalls, 0), DefaultMinCalls)
+	o.Pause = cmp.Or(max(o.Pause, 0), DefaultPause)
+	o.MaxPause = cmp.Or(max(o.MaxPause, 0), DefaultMaxPause)
 	o.MaxPause = max(o.MaxPause, o.Pause)
 	if o.Jitter == nil {
 		o.Jitter = rand.Float64

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"hash/maphash"
@@ -101,15 +102,9 @@ func New(o Options) *Store {
 		inner: o.Store, local: o.Local, nodes: o.Nodes, hot: o.Hot, onHot: o.OnHot,
 		budget: o.Budget, maxBuckets: o.MaxBuckets, maxHotPause: o.MaxHotPause, seed: maphash.MakeSeed(),
 	}
-	if s.budget <= 0 {
-		s.budget = DefaultBudget
-	}
-	if s.maxBuckets <= 0 {
-		s.maxBuckets = DefaultMaxBuckets
-	}
-	if s.maxHotPause <= 0 {
-		s.maxHotPause = DefaultHotPause
-	}
+	s.budget = cmp.Or(max(s.budget, 0), DefaultBudget)
+	s.maxBuckets = cmp.Or(max(s.maxBuckets, 0), DefaultMaxBuckets)
+	s.maxHotPause = cmp.Or(max(s.maxHotPause, 0), DefaultHotPause)
 	s.shardMax = max(s.maxBuckets/shardCount, 1)
 	for i := range s.shards {
 		s.shards[i].buckets = make(map[uint64]*bucket)

@@ -2,6 +2,7 @@ package regional
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"hash/maphash"
@@ -113,12 +114,8 @@ func New(o Options) (*Store, error) {
 		return nil, errors.New("new regional store: there is no region " + o.Region + "; hint: name it in the layout")
 	}
 	s := &Store{home: o.Home, own: o.Own, region: o.Region, nodes: o.Nodes, budget: o.Budget, seed: maphash.MakeSeed()}
-	if s.budget <= 0 {
-		s.budget = DefaultBudget
-	}
-	if o.MaxBuckets <= 0 {
-		o.MaxBuckets = DefaultMaxBuckets
-	}
+	s.budget = cmp.Or(max(s.budget, 0), DefaultBudget)
+	o.MaxBuckets = cmp.Or(max(o.MaxBuckets, 0), DefaultMaxBuckets)
 	s.shardMax = max(o.MaxBuckets/shardCount, 1)
 	for i := range s.shards {
 		s.shards[i].buckets, s.shards[i].rows = make(map[uint64]*bucket), make(map[string]*row)
