@@ -70,7 +70,6 @@ type limitSpec struct {
 	at position
 
 	unit      string
-	unitAt    position
 	hasUnit   bool
 	requests  int64
 	hasQuota  bool
@@ -80,16 +79,12 @@ type limitSpec struct {
 	replaces  []replaceSpec
 
 	algorithm   string
-	algorithmAt position
 	burst       int64
 	window      time.Duration
-	windowAt    position
 	hasWindow   bool
 	timeZone    string
-	timeZoneAt  position
 	subWindows  int64
 	mode        string
-	modeAt      position
 	countDenied *bool
 	maxDelay    time.Duration
 	maxQueue    int64
