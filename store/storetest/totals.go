@@ -244,13 +244,8 @@ func testTotalModel(t *testing.T, h Harness) {
 	traces := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		traces++
-		tr := &trace{
-			t: t, rt: rt, h: h, prefix: fmt.Sprintf("total %d ", traces), model: newModel(), latest: noon, now: noon,
-			specs: counting, ops: mostlyHits,
-		}
-		for range 3 {
-			tr.keys = append(tr.keys, tr.drawLimits())
-		}
+		tr := &trace{t: t, rt: rt, h: h, prefix: fmt.Sprintf("total %d ", traces), specs: counting, ops: mostlyHits}
+		tr.begin(3)
 		told := map[string][]store.Total{} // by bucket and column
 		for range rapid.IntRange(1, 20).Draw(rt, "batches") {
 			tr.moveClock()
