@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -218,9 +219,7 @@ func limitTold(quota int64, told *Limits) (string, *limit.Limit) {
 
 // slidingWindow returns a limit of that quota and window, 0 for one that is not told.
 func slidingWindow(quota int64, window time.Duration) *limit.Limit {
-	if window <= 0 {
-		window = unknownWindow
-	}
+	window = cmp.Or(max(window, 0), unknownWindow)
 	l, err := limit.New(limit.Spec{Quota: min(max(quota, 0), limit.MaxQuota), Period: window})
 	if err != nil {
 		return nil

@@ -216,17 +216,25 @@ func (c *Checker) check(ctx context.Context, requests []headgate.Request, ids []
 	reason, err := c.ask(ctx, q, func(resp *http.Response, answer []byte) (store.Reason, error) {
 		return decodeAnswer(resp, answer, requests, responses)
 	})
-	if err != nil {
-		c.counts.refused.Add(1)
-		return err
-	}
-	if reason != store.NoReason {
-		c.counts.degraded.Add(uint64(len(requests)))
+	if c.degraded(len(requests), reason, err) {
 		for i := range requests {
 			failed(&requests[i], &responses[i], c.options.Failure, reason)
 		}
 	}
-	return nil
+	return err
+}
+
+// degraded counts what became of a call of so many requests, and reports whether the failure mode
+// decides them.
+func (c *Checker) degraded(requests int, reason store.Reason, err error) bool {
+	switch {
+	case err != nil:
+		c.counts.refused.Add(1)
+	case reason != store.NoReason:
+		c.counts.degraded.Add(uint64(requests))
+		return true
+	}
+	return false
 }
 
 // question is what one call asks.

@@ -27,17 +27,8 @@ const (
 
 // String returns the word for k in logs and metrics.
 func (k EventKind) String() string {
-	switch k {
-	case Paced:
-		return "paced"
-	case Blocked:
-		return "blocked"
-	case Retried:
-		return "retried"
-	case GaveUp:
-		return "gave_up"
-	case Refused:
-		return "refused"
+	if words := [...]string{"paced", "blocked", "retried", "gave_up", "refused"}; int(k) < len(words) {
+		return words[k]
 	}
 	return fmt.Sprintf("event(%d)", uint8(k))
 }

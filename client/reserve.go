@@ -44,11 +44,7 @@ func (c *Checker) Reserve(ctx context.Context, req *headgate.Request, o reservat
 		r, reason, err = decodeReserved(answer, body, req, resp)
 		return reason, err
 	})
-	switch {
-	case err != nil:
-		c.counts.refused.Add(1)
-	case reason != store.NoReason:
-		c.counts.degraded.Add(1)
+	if c.degraded(1, reason, err) {
 		failed(req, resp, c.options.Failure, reason)
 	}
 	return r, err
@@ -144,11 +140,7 @@ func (c *Checker) settle(ctx context.Context, verb string, what wireSettle, resp
 		outcome, reason, err = decodeSettled(answer, body, resp)
 		return reason, err
 	})
-	switch {
-	case err != nil:
-		c.counts.refused.Add(1)
-	case reason != store.NoReason:
-		c.counts.degraded.Add(1)
+	if c.degraded(1, reason, err) {
 		v := headgate.Verdict{By: verdict.ByFailureMode, Degraded: reason, Decision: limit.Decision{Allowed: true}}
 		*resp = headgate.Response{Allowed: true, Verdicts: append(resp.Verdicts[:0], v)}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -156,8 +157,12 @@ func validate(d *headgate.Descriptor) error {
 // milliseconds, as the server has it.
 const maxInFlight = int64(24 * time.Hour / time.Millisecond)
 
-var opNames = [...]string{
-	store.Hit: "", store.Refund: "refund", store.Reset: "reset", store.Charge: "charge", store.Renew: "renew", store.Release: "release",
+// opText returns what is sent as op: nothing for a hit.
+func opText(op store.Op) string {
+	if op == store.Hit {
+		return ""
+	}
+	return op.String()
 }
 
 // holdText returns what is sent as hold: nothing for nobody.
@@ -204,7 +209,7 @@ func hitsOf(d *headgate.Descriptor) *int64 {
 }
 
 func encodeDescriptor(d *headgate.Descriptor) wireDescriptor {
-	w := wireDescriptor{Hits: hitsOf(d), Op: opNames[d.Op]}
+	w := wireDescriptor{Hits: hitsOf(d), Op: opText(d.Op)}
 	if len(d.Entries) == 0 || !areText(d.Entries) {
 		text := descriptor.Format(d.Entries)
 		w.Text = &text
@@ -218,12 +223,7 @@ func encodeDescriptor(d *headgate.Descriptor) wireDescriptor {
 }
 
 func areText(entries []descriptor.Entry) bool {
-	for i := range entries {
-		if !utf8.ValidString(entries[i].Key) || !utf8.ValidString(entries[i].Value) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(entries, func(e descriptor.Entry) bool { return !utf8.ValidString(e.Key) || !utf8.ValidString(e.Value) })
 }
 
 // encodeNamed writes a check by a limit that the request names.
@@ -238,7 +238,7 @@ func encodeNamed(r *headgate.Request) (wireCheck, error) {
 	}
 	c := wireCheck{
 		Key: keyText(d.Entries, l.Period), Limit: &l.Quota, WindowMS: int64(l.Period / time.Millisecond),
-		Hits: hitsOf(d), Algorithm: l.Algorithm.String(), Op: opNames[d.Op], Hold: holdText(r.Hold),
+		Hits: hitsOf(d), Algorithm: l.Algorithm.String(), Op: opText(d.Op), Hold: holdText(r.Hold),
 		ClientIP: addressText(r.Origin.ClientIP), UserAgent: agentText(r.Origin.UserAgent),
 	}
 	if l.Algorithm == limit.TokenBucket || l.Algorithm == limit.GCRA {
@@ -379,10 +379,5 @@ func mayHold(req *headgate.Request) bool {
 
 // asks reports whether a request wants leave to pass.
 func asks(req *headgate.Request) bool {
-	for i := range req.Descriptors {
-		if req.Descriptors[i].Op == store.Hit {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(req.Descriptors, func(d headgate.Descriptor) bool { return d.Op == store.Hit })
 }

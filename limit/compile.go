@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -47,9 +48,7 @@ func (l *Limit) compile() error {
 	l.byNum = divisorOf(l.num)
 	switch {
 	case l.Algorithm == SubWindows:
-		if l.SubWindows == 0 {
-			l.SubWindows = defaultSubWindows
-		}
+		l.SubWindows = cmp.Or(l.SubWindows, defaultSubWindows)
 		parts := int64(l.SubWindows)
 		l.partMicros = (l.periodMicros + parts - 1) / parts
 	case l.Algorithm.IsBucket():
@@ -108,9 +107,7 @@ func (l *Limit) compileBucket() error {
 	case LeakyBucket:
 		l.Burst = 1
 	default:
-		if l.Burst == 0 {
-			l.Burst = l.Quota
-		}
+		l.Burst = cmp.Or(l.Burst, l.Quota)
 	}
 	l.capacity = l.Burst
 	l.tolerance = l.drainTime(l.Burst)

@@ -24,15 +24,7 @@ const (
 
 // String returns a word for logs and label values.
 func (r Reason) String() string {
-	switch r {
-	case Admitted:
-		return "admitted"
-	case FleetShare:
-		return "fleet"
-	case WorkerLimit:
-		return "worker"
-	}
-	return "hard_cap"
+	return [...]string{"admitted", "fleet", "worker", "hard_cap"}[r]
 }
 
 // Decision says whether a request is admitted. The zero value admits.

@@ -109,16 +109,7 @@ func (a *address) of(value string) netip.Addr {
 // looksLikeAddress spares most values that are none the cost of an error.
 func looksLikeAddress(value string) bool {
 	const shortest, longest = len("::"), len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255")
-	if len(value) < shortest || len(value) > longest {
-		return false
-	}
-	for i := range len(value) {
-		c := value[i]
-		if c != '.' && c != ':' && (c < '0' || c > '9') && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') {
-			return false
-		}
-	}
-	return true
+	return len(value) >= shortest && len(value) <= longest && strings.Trim(value, ".:0123456789abcdefABCDEF") == ""
 }
 
 // matches reports whether an entry looks like p.

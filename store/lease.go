@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"encoding/binary"
+	"math/rand/v2"
 	"time"
 
 	"github.com/headgate/headgate/limit"
@@ -10,6 +12,12 @@ import (
 // LeaseID names a lease. Its holder draws it at random, so that no two leases
 // share one. The zero value names none.
 type LeaseID [8]byte
+
+// NewLeaseID draws one.
+func NewLeaseID() (id LeaseID) {
+	binary.LittleEndian.PutUint64(id[:], rand.Uint64())
+	return id
+}
 
 // MaxLeases is the most leases on one bucket that a store remembers. While so many
 // last it grants no more.
@@ -121,4 +129,26 @@ type Board interface {
 	// keeps notices of, of some. What somebody else has put in the place of a notice, and
 	// is none, is an empty one.
 	Notices(ctx context.Context) (map[string][]byte, error)
+}
+
+// LiveNodes is what nodes says, which tells how many nodes share a store: at least 1, which a nil
+// one says too.
+func LiveNodes(nodes func() int) int64 {
+	if nodes == nil {
+		return 1
+	}
+	return int64(max(nodes(), 1))
+}
+
+// AwaitIdle waits until idle returns nil: it returns what is closed when something may be done that
+// is under way. It returns the cause of ctx when that ends before.
+func AwaitIdle(ctx context.Context, idle func() <-chan struct{}) error {
+	for busy := idle(); busy != nil; busy = idle() {
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }

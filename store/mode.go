@@ -21,15 +21,7 @@ const (
 
 // String returns the word that rules use.
 func (c Consistency) String() string {
-	switch c {
-	case Leased:
-		return "leased"
-	case Synced:
-		return "synced"
-	case Local:
-		return "local"
-	}
-	return "exact"
+	return [...]string{"exact", "leased", "synced", "local"}[c]
 }
 
 // Regions says how the processes of several regions count a bucket.

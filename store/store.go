@@ -54,6 +54,8 @@ package store
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/headgate/headgate/limit"
 )
@@ -78,6 +80,23 @@ const (
 	// or more. On a limit that is not concurrency it is a peek.
 	Release
 )
+
+// opWords are the words for operations.
+var opWords = [...]string{"hit", "refund", "reset", "charge", "renew", "release"}
+
+// String returns the word for op in messages and logs.
+func (op Op) String() string {
+	if int(op) < len(opWords) {
+		return opWords[op]
+	}
+	return fmt.Sprintf("op(%d)", uint8(op))
+}
+
+// ParseOp is the inverse of String for the operations that there are.
+func ParseOp(word string) (op Op, ok bool) {
+	i := slices.Index(opWords[:], word)
+	return Op(max(i, 0)), i >= 0
+}
 
 // Take asks for one decision on one bucket.
 type Take struct {
@@ -163,4 +182,38 @@ type Store interface {
 	Take(ctx context.Context, takes []Take, results []Result)
 	// Close releases what the store holds. No Take may follow.
 	Close() error
+}
+
+// GroupEnd returns the end of what begins at from, an index of takes: of the takes that
+// are all or nothing together, or of the one that stands alone. So a batch is gone
+// through:
+//
+//	for from, to := 0, 0; from < len(takes); from = to {
+//		to = store.GroupEnd(takes, from)
+//		// takes[from:to] is one group, or one take whose Group is 0
+//	}
+//
+// A dry run and what is none are never in one group.
+func GroupEnd(takes []Take, from int) int {
+	end, first := from+1, &takes[from]
+	for first.Group != 0 && end < len(takes) && takes[end].Group == first.Group && takes[end].DryRun == first.DryRun {
+		end++
+	}
+	return end
+}
+
+// Supporter is a Store that cannot decide every limit, or a layer over one.
+type Supporter interface {
+	Store
+	// Supports returns why takes by limits such as l cannot be decided; nil if they can.
+	Supports(l *limit.Limit) error
+}
+
+// Supports returns why s cannot decide takes by limits such as l; nil if it can, which is
+// so for all that are no Supporter.
+func Supports(s Store, l *limit.Limit) error {
+	if some, ok := s.(Supporter); ok {
+		return some.Supports(l)
+	}
+	return nil
 }

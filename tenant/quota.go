@@ -78,12 +78,7 @@ func (q *Quota) Longest() (longest time.Duration) {
 
 // Has reports whether there is a limit of that length.
 func (q *Quota) Has(length time.Duration) bool {
-	for i := range q.Limits {
-		if q.Limits[i].Period == length {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(q.Limits, func(l Limit) bool { return l.Period == length })
 }
 
 // maxLimitName bounds the name of a limit, in bytes: that of a descriptor and a

@@ -3,6 +3,7 @@ package callers
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -138,12 +139,7 @@ func parse(data []byte) (*keyring, error) {
 
 // certificate reports whether the name is listed.
 func (k *keyring) certificate(name tlsfile.Name) bool {
-	for i := range k.certificates {
-		if k.certificates[i].name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(k.certificates, func(c certificate) bool { return c.name == name })
 }
 
 // admit says what those may do who show nothing.

@@ -35,19 +35,7 @@ type Report struct {
 	Of    string    `json:"of"`
 	Since time.Time `json:"since"`
 	At    time.Time `json:"at"`
-	// Compared answers were compared; Different are those of them that decide otherwise, and
-	// DifferentInPart those in which a status does and the whole does not.
-	Compared        uint64 `json:"compared"`
-	Different       uint64 `json:"different"`
-	DifferentInPart uint64 `json:"different_in_part"`
-	// OldDenied and OwnDenied are what each of the two has denied of them.
-	OldDenied uint64 `json:"old_denied"`
-	OwnDenied uint64 `json:"own_denied"`
-	// OldFailed answers of the old service were errors, OwnFailed decisions of Headgate;
-	// Skipped requests were not compared because too many were.
-	OldFailed uint64 `json:"old_failed"`
-	OwnFailed uint64 `json:"own_failed"`
-	Skipped   uint64 `json:"skipped"`
+	view.DualRunCounts
 	// Causes are how many answers differ by each cause, in whole or in part.
 	Causes map[Cause]uint64 `json:"causes"`
 	// Places are where answers differ, those with the most first.

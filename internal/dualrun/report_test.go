@@ -70,14 +70,14 @@ func TestVerdict(t *testing.T) {
 		want Verdict
 		why  string
 	}{
-		"too few":            {Report{Compared: 999}, Wait, "999 answers"},
-		"alike":              {Report{Compared: 1000}, Go, "all of 1000"},
-		"other limits":       {Report{Compared: 1e6, DifferentInPart: 1, Causes: map[Cause]uint64{Limit: 1}}, Look, "compare the rules"},
-		"other shape":        {Report{Compared: 1e6, Causes: map[Cause]uint64{Shape: 1}}, Look, "compare the rules"},
-		"windows of before":  {Report{Compared: 1e6, Different: 3000, Causes: map[Cause]uint64{Start: 3000}}, Wait, "start anew"},
-		"too many":           {Report{Compared: 1e6, Different: 1001, Causes: map[Cause]uint64{Counts: 1001}}, Look, "counts: 1001"},
-		"as many as chance":  {Report{Compared: 1e6, Different: 1000, Causes: map[Cause]uint64{Window: 12, Counts: 988}}, Go, "window: 12, counts: 988"},
-		"own decisions fail": {Report{Compared: 1e6, OwnFailed: 1001}, Look, "1001 decisions"},
+		"too few":            {Report{DualRunCounts: view.DualRunCounts{Compared: 999}}, Wait, "999 answers"},
+		"alike":              {Report{DualRunCounts: view.DualRunCounts{Compared: 1000}}, Go, "all of 1000"},
+		"other limits":       {Report{DualRunCounts: view.DualRunCounts{Compared: 1e6, DifferentInPart: 1}, Causes: map[Cause]uint64{Limit: 1}}, Look, "compare the rules"},
+		"other shape":        {Report{DualRunCounts: view.DualRunCounts{Compared: 1e6}, Causes: map[Cause]uint64{Shape: 1}}, Look, "compare the rules"},
+		"windows of before":  {Report{DualRunCounts: view.DualRunCounts{Compared: 1e6, Different: 3000}, Causes: map[Cause]uint64{Start: 3000}}, Wait, "start anew"},
+		"too many":           {Report{DualRunCounts: view.DualRunCounts{Compared: 1e6, Different: 1001}, Causes: map[Cause]uint64{Counts: 1001}}, Look, "counts: 1001"},
+		"as many as chance":  {Report{DualRunCounts: view.DualRunCounts{Compared: 1e6, Different: 1000}, Causes: map[Cause]uint64{Window: 12, Counts: 988}}, Go, "window: 12, counts: 988"},
+		"own decisions fail": {Report{DualRunCounts: view.DualRunCounts{Compared: 1e6, OwnFailed: 1001}}, Look, "1001 decisions"},
 	} {
 		if got, why := tt.r.judge(); got != tt.want || !strings.Contains(why, tt.why) {
 			t.Errorf("%s: %s, %s", name, got, why)

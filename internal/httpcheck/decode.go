@@ -422,21 +422,7 @@ func (d *decoder) op(c *cost) *strictjson.Error {
 	if err != nil {
 		return err
 	}
-	c.opSet = true
-	switch name {
-	case "hit":
-		c.op = store.Hit
-	case "refund":
-		c.op = store.Refund
-	case "reset":
-		c.op = store.Reset
-	case "renew":
-		c.op = store.Renew
-	case "release":
-		c.op = store.Release
-	case "charge":
-		c.op = store.Charge
-	default:
+	if c.op, c.opSet = store.ParseOp(name); !c.opSet {
 		return &strictjson.Error{What: "unknown operation " + strictjson.Quoted(name), Hint: "hit, charge, refund, reset, renew or release"}
 	}
 	return nil

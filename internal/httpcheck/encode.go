@@ -31,12 +31,7 @@ type told struct {
 func appendDecision(dst []byte, resp *headgate.Response, s *httpanswer.Summary, t told) []byte {
 	dst = append(dst, `{"allowed":`...)
 	dst = strconv.AppendBool(dst, resp.Allowed)
-	if s.Verdict != nil && s.Verdict.Limit != nil {
-		dst = appendInt(dst, `,"limit":`, s.Verdict.Decision.Limit)
-	}
-	if s.Counted {
-		dst = appendLeft(dst, s)
-	}
+	dst = appendTightest(dst, s)
 	if !s.Never() {
 		dst = appendInt(dst, `,"retry_after_s":`, s.RetryAfterSeconds())
 	}

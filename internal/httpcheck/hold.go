@@ -26,16 +26,7 @@ func isInFlight(op store.Op) bool { return op == store.Renew || op == store.Rele
 func (d *decoder) hold() (string, *strictjson.Error) {
 	switch {
 	case d.Next() == '"':
-		id, err := d.Text()
-		switch {
-		case err != nil:
-			return "", err
-		case id == "":
-			return "", &strictjson.Error{What: "empty", Hint: "an id, or true to have one drawn"}
-		case len(id) > maxHoldID:
-			return "", &strictjson.Error{What: fmt.Sprintf("an id of %d bytes", len(id)), Hint: fmt.Sprintf("at most %d; hash longer ones", maxHoldID)}
-		}
-		return id, nil
+		return d.id(maxHoldID, "an id, or true to have one drawn")
 	case !d.Literal("true"):
 		return "", d.Wants("an id in quotes, or true")
 	case d.verb != store.Hit:

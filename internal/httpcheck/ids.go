@@ -20,16 +20,22 @@ type Repeater interface {
 
 // checkID reads the id of a check.
 func (d *decoder) checkID() (string, *strictjson.Error) {
+	id, err := d.id(repeat.MaxID, "leave it out, or draw one for each check")
+	d.named = d.named || err == nil
+	return id, err
+}
+
+// id reads an id of at most so many bytes; hint says what to do in place of an empty one.
+func (d *decoder) id(most int, hint string) (string, *strictjson.Error) {
 	id, err := d.Text()
 	switch {
 	case err != nil:
 		return "", err
 	case id == "":
-		return "", &strictjson.Error{What: "empty", Hint: "leave it out, or draw one for each check"}
-	case len(id) > repeat.MaxID:
-		return "", &strictjson.Error{What: fmt.Sprintf("an id of %d bytes", len(id)), Hint: fmt.Sprintf("at most %d; hash longer ones", repeat.MaxID)}
+		return "", &strictjson.Error{What: "empty", Hint: hint}
+	case len(id) > most:
+		return "", &strictjson.Error{What: fmt.Sprintf("an id of %d bytes", len(id)), Hint: fmt.Sprintf("at most %d; hash longer ones", most)}
 	}
-	d.named = true
 	return id, nil
 }
 

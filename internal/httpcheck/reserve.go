@@ -113,7 +113,11 @@ func (h *reservations) writeSettled(w http.ResponseWriter, c *call, resp *headga
 
 // appendCounts appends what is left of the tightest limit, without a comma in front.
 func appendCounts(dst []byte, s *httpanswer.Summary) []byte {
-	dst = appendText(dst, `"rule":`, ruleOf(s.Verdict))
+	return appendTightest(appendText(dst, `"rule":`, ruleOf(s.Verdict)), s)
+}
+
+// appendTightest appends the limit that speaks and what is left of it, as far as there is one.
+func appendTightest(dst []byte, s *httpanswer.Summary) []byte {
 	if s.Verdict != nil && s.Verdict.Limit != nil {
 		dst = appendInt(dst, `,"limit":`, s.Verdict.Decision.Limit)
 	}

@@ -19,15 +19,9 @@ func (t *tree) write(source Source, notes []Note) ([]byte, error) {
 	if t.consumption != "" {
 		put(file, "consumption", t.consumption)
 	}
-	list := &yaml.Node{Kind: yaml.SequenceNode}
-	for _, n := range t.root.below {
-		child, err := n.yaml()
-		if err != nil {
-			return nil, err
-		}
-		list.Content = append(list.Content, child)
+	if err := putDescriptors(file, t.root.below); err != nil {
+		return nil, err
 	}
-	putNode(file, "descriptors", list)
 	var text bytes.Buffer
 	text.WriteString(t.heading(source, notes))
 	dumper, err := yaml.NewDumper(&text, yaml.WithIndent(2), yaml.WithLineWidth(-1))
@@ -94,16 +88,21 @@ func (n *node) yaml() (*yaml.Node, error) {
 	if len(n.below) == 0 {
 		return m, nil
 	}
+	return m, putDescriptors(m, n.below)
+}
+
+// putDescriptors adds the list of descriptors of nodes.
+func putDescriptors(m *yaml.Node, nodes []*node) error {
 	list := &yaml.Node{Kind: yaml.SequenceNode}
-	for _, below := range n.below {
-		child, err := below.yaml()
+	for _, n := range nodes {
+		child, err := n.yaml()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		list.Content = append(list.Content, child)
 	}
 	putNode(m, "descriptors", list)
-	return m, nil
+	return nil
 }
 
 func (r *rule) yaml(m *yaml.Node) error {

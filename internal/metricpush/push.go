@@ -8,6 +8,7 @@
 package metricpush
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,12 +68,8 @@ type Sender struct {
 // New returns a Sender, which sends nothing yet. That the collector answers is not checked: it may
 // come later.
 func New(o Options) (*Sender, error) {
-	if o.Interval <= 0 {
-		o.Interval = DefaultInterval
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = otlp.SendTimeout
-	}
+	o.Interval = cmp.Or(max(o.Interval, 0), DefaultInterval)
+	o.Timeout = cmp.Or(max(o.Timeout, 0), otlp.SendTimeout)
 	if o.OnError == nil {
 		o.OnError = func(error) {}
 	}

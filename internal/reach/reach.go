@@ -5,6 +5,7 @@ package reach
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 
@@ -89,12 +90,10 @@ func (o *Use) check(set *rules.Set, logger *slog.Logger) {
 }
 
 func reachesAny(set *rules.Set, domains []string, parts [][][]rules.Possible) bool {
-	for _, name := range domains {
-		if d := set.Domain(name); d != nil && d.Reaches(parts) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(domains, func(name string) bool {
+		d := set.Domain(name)
+		return d != nil && d.Reaches(parts)
+	})
 }
 
 // possibleOf returns what d may be, as rules ask.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/drill"
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 // part is the part of a node in one drill. run uses it, and the goroutine that talks to the
@@ -80,10 +81,8 @@ func (p *part) until(ctx context.Context) time.Duration {
 
 // heal watches until all is back.
 func (p *part) heal(ctx context.Context) {
-	tick := time.NewTicker(stepEvery)
-	defer tick.Stop()
 	reported := time.Now()
-	for {
+	for range sleep.AtOnce(ctx, stepEvery) {
 		lasted := time.Since(p.began)
 		p.look(lasted)
 		p.note(drill.Healing, p.ended)
@@ -93,11 +92,6 @@ func (p *part) heal(ctx context.Context) {
 		if time.Since(reported) >= reportEvery {
 			p.post(ctx)
 			reported = time.Now()
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
 		}
 	}
 }
@@ -125,20 +119,15 @@ func (p *part) heardEnd() *drill.Ending {
 
 // talk hears by the way of this drill whether it was ended, and reports, until ctx ends.
 func (p *part) talk(ctx context.Context) {
-	tick := time.NewTicker(hearEvery)
-	defer tick.Stop()
-	for n := 0; ; n++ {
+	n := 0
+	for range sleep.AtOnce(ctx, hearEvery) {
 		if o, ok := p.rider.hear(ctx, p.line); ok {
 			p.heard(o)
 		}
 		if n%int(reportEvery/hearEvery) == 0 {
 			p.post(ctx)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+		n++
 	}
 }
 

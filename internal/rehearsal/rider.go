@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/drill"
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/verdict"
 )
 
@@ -133,18 +134,11 @@ func decider(resp *headgate.Response) drill.By {
 
 // Run takes part in drills until ctx ends.
 func (r *Rider) Run(ctx context.Context) {
-	tick := time.NewTicker(hearEvery)
-	defer tick.Stop()
-	for {
+	for range sleep.AtOnce(ctx, hearEvery) {
 		o, ok := r.hear(ctx, r.options.Line)
 		if ok && o.UnderWay(time.Now()) && o.ID != r.last && r.options.Scene != nil {
 			r.last = o.ID
 			r.ride(ctx, o)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
 		}
 	}
 }

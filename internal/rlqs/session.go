@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/shares"
 	"github.com/headgate/headgate/limit"
 )
 
@@ -31,29 +32,10 @@ type said struct {
 	usage   usage
 }
 
-// come is a message, or the error by which a stream has ended.
-type come struct {
-	reports *rlqspb.RateLimitQuotaUsageReports
-	err     error
-}
-
 // run answers a stream until it ends.
 func (s *session) run(stream rlqspb.RateLimitQuotaService_StreamRateLimitQuotasServer) error {
 	ctx := stream.Context()
-	messages := make(chan come)
-	go func() { // ends with the stream
-		for {
-			reports, err := stream.Recv()
-			select {
-			case messages <- come{reports, err}:
-			case <-ctx.Done():
-				return
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
+	messages := shares.Ahead(ctx, stream.Recv)
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
 	for {
@@ -62,17 +44,17 @@ func (s *session) run(stream rlqspb.RateLimitQuotaService_StreamRateLimitQuotasS
 		select {
 		case m := <-messages:
 			switch {
-			case errors.Is(m.err, io.EOF):
+			case errors.Is(m.Err, io.EOF):
 				return nil
-			case m.err != nil:
-				return m.err
+			case m.Err != nil:
+				return m.Err
 			}
 			// A credential may have ended since, or have been taken back.
 			err := s.service.Enter(ctx)
 			if err != nil {
 				return err
 			}
-			if told, err = s.report(ctx, m.reports); err != nil {
+			if told, err = s.report(ctx, m.Message); err != nil {
 				return err
 			}
 		case <-alarm.C:

@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/trace"
 )
 
 // call is the memory of one ShouldRateLimit: what came in, what is asked, what
@@ -223,3 +224,16 @@ func (p *bufferPool) Get(length int) *[]byte {
 
 // Put implements mem.BufferPool.
 func (p *bufferPool) Put(b *[]byte) { p.pool.Put(b) }
+
+// traceparent is the header of a call by which Envoy tells its trace.
+const traceparent = "traceparent"
+
+// setOrigin tells observers of which trace the call is part. Its peer and its user
+// agent are those of a proxy, and no client's.
+func (c *call) setOrigin() {
+	trace := trace.ParentOf(c.from.values(traceparent))
+	c.requests[0].Origin.Trace = trace
+	for i := range c.bookings {
+		c.bookings[i].request.Origin.Trace = trace
+	}
+}

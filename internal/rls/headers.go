@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -91,10 +92,5 @@ func appendHeader(dst []header, key string, value int64) []header {
 }
 
 func has(headers []header, key string) bool {
-	for i := range headers {
-		if strings.EqualFold(headers[i].key, key) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(headers, func(h header) bool { return strings.EqualFold(h.key, key) })
 }

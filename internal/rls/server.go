@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net"
 	"runtime"
 	"time"
@@ -12,6 +14,7 @@ import (
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/grpclog"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -314,4 +317,12 @@ func (s *Server) drain() {
 		s.grpc.Stop()
 		<-stopped
 	}
+}
+
+// LogErrors has the gRPC library log its errors, and nothing else, to logger; without it
+// they go to standard error directly. It is for the whole process: call it before anything
+// serves.
+func LogErrors(logger *slog.Logger) {
+	errors := slog.NewLogLogger(logger.Handler(), slog.LevelError).Writer()
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, errors))
 }

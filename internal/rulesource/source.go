@@ -12,6 +12,7 @@
 package rulesource
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -138,9 +139,7 @@ func New(o Options) (*Source, error) {
 	if o.Apply == nil {
 		return nil, errors.New("rule source: Apply is required")
 	}
-	if o.Poll <= 0 {
-		o.Poll = 10 * time.Second
-	}
+	o.Poll = cmp.Or(max(o.Poll, 0), 10*time.Second)
 	if o.Report == nil {
 		o.Report = func(Event) {}
 	}

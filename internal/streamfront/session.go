@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/headgate/headgate/internal/rls"
+	"github.com/headgate/headgate/internal/shares"
 )
 
 // session is one call.
@@ -45,12 +46,6 @@ func newSession(s *Service, stream grpc.ServerStream, of *address) *session {
 	}
 }
 
-// come is a message, or the error by which its stream has ended.
-type come struct {
-	message rls.Frame
-	err     error
-}
-
 // run answers the call until it ends.
 func (s *session) run() error {
 	ctx, cut := context.WithCancelCause(s.stream.Context())
@@ -60,7 +55,7 @@ func (s *session) run() error {
 	defer s.deciding.Wait()
 	decided, sent := make(chan struct{}), make(chan error, 1)
 	go func() { sent <- s.send(ctx, decided) }()
-	if err := s.takeAll(ctx, s.read(ctx), sent); err != nil {
+	if err := s.takeAll(ctx, shares.Ahead(ctx, s.receive), sent); err != nil {
 		return err
 	}
 	s.deciding.Wait()
@@ -73,29 +68,15 @@ func (s *session) run() error {
 	}
 }
 
-// read reads messages in a goroutine that ends with ctx: one ahead of what is taken.
-func (s *session) read(ctx context.Context) <-chan come {
-	messages := make(chan come)
-	go func() {
-		for {
-			var m rls.Frame
-			err := s.stream.RecvMsg(&m)
-			select {
-			case messages <- come{m, err}:
-			case <-ctx.Done():
-				return
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return messages
+// receive reads a message.
+func (s *session) receive() (m rls.Frame, err error) {
+	err = s.stream.RecvMsg(&m)
+	return m, err
 }
 
 // takeAll has messages decided until there are no more of them, or it is time to end: then it
 // returns nil.
-func (s *session) takeAll(ctx context.Context, messages <-chan come, sent <-chan error) error {
+func (s *session) takeAll(ctx context.Context, messages <-chan shares.Come[rls.Frame], sent <-chan error) error {
 	lasts := time.NewTimer(s.service.lasts())
 	defer lasts.Stop()
 	ending, late, took := s.service.ending, false, false
@@ -103,12 +84,12 @@ func (s *session) takeAll(ctx context.Context, messages <-chan come, sent <-chan
 		select {
 		case m := <-messages:
 			switch {
-			case errors.Is(m.err, io.EOF):
+			case errors.Is(m.Err, io.EOF):
 				return nil
-			case m.err != nil:
-				return m.err
+			case m.Err != nil:
+				return m.Err
 			}
-			if err := s.take(ctx, m.message, !took); err != nil {
+			if err := s.take(ctx, m.Message, !took); err != nil {
 				return err
 			}
 			took = true

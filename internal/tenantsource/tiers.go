@@ -102,3 +102,12 @@ func (t *Source) Reload() {
 		t.Logger.Error("the file of tiers is refused; the tiers in force stay", "error", err)
 	}
 }
+
+// checkFit refuses tiers with a limit that the stores cannot decide, or a store that is not there: its requests would
+// be left to the failure modes of their rules for good.
+func (t *Source) checkFit(tiers *tenant.Tiers) error {
+	for where, err := range tiers.Unfit(t.Unfit) {
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	return nil
+}

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/internal/yamlfile"
@@ -104,47 +103,18 @@ func Bearer(values []string) (token string, err error) {
 	return token, nil
 }
 
-// File is a file of credentials, read as a T. Its Get is safe for concurrent use. Make one
-// with NewFile.
-type File[T any] struct {
-	path    string
-	parse   func(data []byte) (*T, error)
-	read    []byte // what Reload saw last
-	current atomic.Pointer[T]
-}
+// File is a file of credentials, read as a T.
+type File[T any] = yamlfile.File[T]
 
 // NewFile returns the file at path, of which nothing is read yet: see Reload.
 func NewFile[T any](path string, parse func(data []byte) (*T, error)) *File[T] {
-	return &File[T]{path: path, parse: parse}
-}
-
-// Get returns what is in force, nil before Reload has read a good file.
-func (f *File[T]) Get() *T { return f.current.Load() }
-
-// Reload reads the file again and reports whether it has changed. A file that cannot be
-// read or used leaves in force what was; its error is told once, until the file changes.
-// No two calls may overlap.
-func (f *File[T]) Reload() (changed bool, err error) {
-	data, err := yamlfile.Read(f.path, MaxFile)
-	if err != nil {
-		data = []byte(err.Error()) // so that it counts as a change when it can be read
-	}
-	if f.read != nil && bytes.Equal(data, f.read) {
-		return false, nil
-	}
-	f.read = data
-	if err != nil {
-		return true, fmt.Errorf("read tokens: %w", err)
-	}
-	t, err := f.parse(data)
-	if err != nil {
-		if isToken(data) {
+	return yamlfile.NewFile("tokens", path, MaxFile, func(data []byte) (*T, error) {
+		t, err := parse(data)
+		if err != nil && isToken(data) {
 			err = errToken
 		}
-		return true, yamlfile.In(f.path, err)
-	}
-	f.current.Store(t)
-	return true, nil
+		return t, err
+	})
 }
 
 // errToken says that a file begins with a token in place of the hashes of some.

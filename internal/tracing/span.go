@@ -78,22 +78,10 @@ func outcomeOf(resp *headgate.Response) string {
 
 // opOf names what was asked for, "" for a hit.
 func opOf(req *headgate.Request) string {
-	if len(req.Descriptors) == 0 {
+	if len(req.Descriptors) == 0 || req.Descriptors[0].Op == store.Hit {
 		return ""
 	}
-	switch req.Descriptors[0].Op {
-	case store.Refund:
-		return "refund"
-	case store.Reset:
-		return "reset"
-	case store.Charge:
-		return "charge"
-	case store.Renew:
-		return "renew"
-	case store.Release:
-		return "release"
-	}
-	return ""
+	return req.Descriptors[0].Op.String()
 }
 
 // maxText bounds an attribute in bytes.

@@ -1,6 +1,7 @@
 package urlrules
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -79,9 +80,7 @@ type document struct {
 
 // New returns a Client that asks nobody before Read or Run.
 func New(o Options) *Client {
-	if o.Timeout <= 0 {
-		o.Timeout = DefaultTimeout
-	}
+	o.Timeout = cmp.Or(max(o.Timeout, 0), DefaultTimeout)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

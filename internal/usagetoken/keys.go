@@ -1,11 +1,9 @@
 package usagetoken
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/keyfile"
@@ -24,9 +22,8 @@ const (
 // Keys are what tokens are signed with. They are safe for concurrent use. Make them
 // with New or Load.
 type Keys struct {
-	path    string
-	read    []byte // what Reload saw last
-	current atomic.Pointer[ring]
+	file  *yamlfile.File[ring] // nil of New
+	fixed *ring                // of New
 }
 
 // ring is a file of keys, read.
@@ -46,48 +43,34 @@ func New(keys ...identity.Secret) (*Keys, error) {
 			return nil, fmt.Errorf("keys of usage tokens: %w", err)
 		}
 	}
-	k := &Keys{}
-	k.current.Store(&ring{keys: keys})
-	return k, nil
+	return &Keys{fixed: &ring{keys: keys}}, nil
 }
 
 // Load reads the file at path: keys as package keyfile has them, and "revoked ID" in
 // a line of its own for each token that is taken back.
 func Load(path string) (*Keys, error) {
-	k := &Keys{path: path}
+	k := &Keys{file: yamlfile.NewFile("the keys of usage tokens", path, maxFile, parseFile)}
 	_, err := k.Reload()
 	return k, err
 }
 
-// Reload reads the file again and reports whether it has changed. A file that cannot
-// be read or used leaves the keys as they were; its error is told once, until the
-// file changes. No two calls may overlap.
-func (k *Keys) Reload() (changed bool, err error) {
-	data, err := yamlfile.Read(k.path, maxFile)
-	if err != nil {
-		data = []byte(err.Error()) // so that it counts as a change when it can be read
+// Reload reads the file again and reports whether it has changed, as yamlfile.File does it.
+func (k *Keys) Reload() (changed bool, err error) { return k.file.Reload() }
+
+// ring returns the keys that are in force.
+func (k *Keys) ring() *ring {
+	if k.file == nil {
+		return k.fixed
 	}
-	if k.read != nil && bytes.Equal(data, k.read) {
-		return false, nil
-	}
-	k.read = data
-	if err != nil {
-		return true, fmt.Errorf("read the keys of usage tokens: %w", err)
-	}
-	r, err := parseFile(string(data))
-	if err != nil {
-		return true, yamlfile.In(k.path, err)
-	}
-	k.current.Store(r)
-	return true, nil
+	return k.file.Get()
 }
 
 // parseFile reads the text of a file. Errors hold nothing of it.
-func parseFile(text string) (*ring, error) {
+func parseFile(data []byte) (*ring, error) {
 	r := &ring{revoked: map[string]bool{}}
 	var keys strings.Builder
 	line := 0
-	for text := range strings.Lines(text) {
+	for text := range strings.Lines(string(data)) {
 		line++
 		id, ok := strings.CutPrefix(strings.TrimSpace(text), revokedWord)
 		if !ok {

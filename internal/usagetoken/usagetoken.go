@@ -83,7 +83,7 @@ func (k *Keys) Sign(subject descriptor.Entry, until time.Time) (string, error) {
 	payload = binary.BigEndian.AppendUint64(payload, uint64(until.Unix()))
 	payload = binary.BigEndian.AppendUint16(payload, uint16(len(subject.Key)))
 	payload = append(append(payload, subject.Key...), subject.Value...)
-	ring := k.current.Load()
+	ring := k.ring()
 	return Prefix + encoding.EncodeToString(append(payload, mac(ring.keys[0].Reveal(), payload)...)), nil
 }
 
@@ -100,7 +100,7 @@ func (k *Keys) Verify(token string, now time.Time) (Grant, error) {
 		return Grant{}, ErrInvalid
 	}
 	payload, signature := data[:len(data)-sha256.Size], data[len(data)-sha256.Size:]
-	ring := k.current.Load()
+	ring := k.ring()
 	good := false
 	for _, key := range ring.keys {
 		good = hmac.Equal(mac(key.Reveal(), payload), signature) || good

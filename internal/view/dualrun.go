@@ -13,6 +13,17 @@ type DualRun struct {
 	// Verdict is what to make of it: "wait", "look" or "go"; "" where there is none. Why says why.
 	Verdict string `json:"verdict"`
 	Why     string `json:"why"`
+	DualRunCounts
+	// Causes are how many answers differ by each cause.
+	Causes []DualRunCause `json:"causes"`
+	// Places are where answers differ, those with the most first: 200 at most.
+	Places []DualRunPlace `json:"places"`
+	// Examples are the newest of each cause: 10 at most of one.
+	Examples []DualRunExample `json:"examples"`
+}
+
+// DualRunCounts are how answers compare.
+type DualRunCounts struct {
 	// Compared answers were compared; Different are those of them that decide otherwise, and
 	// DifferentInPart those in which a status does and the whole does not.
 	Compared        uint64 `json:"compared"`
@@ -26,12 +37,6 @@ type DualRun struct {
 	OldFailed uint64 `json:"old_failed"`
 	OwnFailed uint64 `json:"own_failed"`
 	Skipped   uint64 `json:"skipped"`
-	// Causes are how many answers differ by each cause.
-	Causes []DualRunCause `json:"causes"`
-	// Places are where answers differ, those with the most first: 200 at most.
-	Places []DualRunPlace `json:"places"`
-	// Examples are the newest of each cause: 10 at most of one.
-	Examples []DualRunExample `json:"examples"`
 }
 
 // DualRunCause is a cause for which answers differ, and how many do.

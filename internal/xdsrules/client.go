@@ -1,6 +1,7 @@
 package xdsrules
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -90,12 +91,8 @@ type Client struct {
 
 // New returns a Client that does nothing before Run.
 func New(o Options) *Client {
-	if o.PingTime <= 0 {
-		o.PingTime = DefaultPingTime
-	}
-	if o.PingTimeout <= 0 {
-		o.PingTimeout = DefaultPingTimeout
-	}
+	o.PingTime = cmp.Or(max(o.PingTime, 0), DefaultPingTime)
+	o.PingTimeout = cmp.Or(max(o.PingTimeout, 0), DefaultPingTimeout)
 	return &Client{o: o, ping: o.PingTime}
 }
 

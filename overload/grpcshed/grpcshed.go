@@ -31,6 +31,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -138,12 +139,7 @@ func (i *Interceptors) priority(ctx context.Context, fullMethod string) overload
 }
 
 func same(values []string) bool {
-	for _, v := range values[1:] {
-		if v != values[0] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(values, func(v string) bool { return v != values[0] })
 }
 
 // pushbackKey is the trailer by which a server tells the retry policy of a client

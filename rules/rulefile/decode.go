@@ -70,7 +70,6 @@ type limitSpec struct {
 	at position
 
 	unit      string
-	unitAt    position
 	hasUnit   bool
 	requests  int64
 	hasQuota  bool
@@ -80,16 +79,12 @@ type limitSpec struct {
 	replaces  []replaceSpec
 
 	algorithm   string
-	algorithmAt position
 	burst       int64
 	window      time.Duration
-	windowAt    position
 	hasWindow   bool
 	timeZone    string
-	timeZoneAt  position
 	subWindows  int64
 	mode        string
-	modeAt      position
 	countDenied *bool
 	maxDelay    time.Duration
 	maxQueue    int64
@@ -236,12 +231,8 @@ func (d *decoder) headgateField(s *descriptorSpec, f field) {
 	switch f.name {
 	case "name":
 		s.name, s.nameAt = d.text(f), d.valueAt(f)
-	case "value_cidr":
-		d.setValue(s, f, rules.MatchCIDR, d.text(f))
-	case "value_prefix":
-		d.setValue(s, f, rules.MatchPrefix, d.text(f))
-	case "value_regex":
-		d.setValue(s, f, rules.MatchRegex, d.text(f))
+	case "value_cidr", "value_prefix", "value_regex":
+		d.setValue(s, f, matchKeys[f.name], d.text(f))
 	case "always":
 		s.always, s.alwaysAt = d.flag(f), f.at
 	case "tenant":
@@ -262,15 +253,12 @@ func (d *decoder) headgateField(s *descriptorSpec, f field) {
 		s.cost = d.cost(f)
 		s.flags = append(s.flags, f)
 	case "limits":
-		for _, item := range d.items(f) {
-			d.enter(item.Kind == yaml.AliasNode, func() {
-				if l := d.limit(item, inRateLimit); l != nil {
-					s.limits = append(s.limits, l)
-				}
-			})
-		}
+		s.limits = append(s.limits, d.limits(d.items(f), inRateLimit)...)
 	}
 }
+
+// matchKeys are the keys of values that are compared in another way than letter by letter.
+var matchKeys = map[string]rules.MatchKind{"value_cidr": rules.MatchCIDR, "value_prefix": rules.MatchPrefix, "value_regex": rules.MatchRegex}
 
 // setValue sets what a descriptor's value is compared with.
 func (d *decoder) setValue(s *descriptorSpec, f field, kind rules.MatchKind, text string) {

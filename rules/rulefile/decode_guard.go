@@ -2,6 +2,7 @@ package rulefile
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -63,16 +64,17 @@ func (d *decoder) hasValue(f field) bool {
 	return n != nil && !isNull(n)
 }
 
+// own reports whether a field is one of those keys, and given whether it is one that has a value.
+func (d *decoder) own(f field, keys ...string) (own, given bool) {
+	own = slices.Contains(keys, f.name)
+	return own, own && d.hasValue(f)
+}
+
 // guardField decodes the limits that stand beside the main ones.
 func (d *decoder) guardField(s *descriptorSpec, f field) bool {
 	g := &s.guards
-	switch f.name {
-	case "concurrency", "secondary_limits", "ban":
-	default:
-		return false
-	}
-	if !d.hasValue(f) {
-		return true
+	if own, given := d.own(f, "concurrency", "secondary_limits", "ban"); !given {
+		return own
 	}
 	if g.at == nil {
 		g.at = make(map[string]position)
@@ -120,15 +122,7 @@ func (d *decoder) secondary(f field) []*limitSpec {
 		d.errorf(f.at, "each request takes from all of them: keep those that matter", "%d secondary_limits, more than %d", len(items), rules.MaxSecondary)
 		return nil
 	}
-	specs := make([]*limitSpec, 0, len(items))
-	for _, item := range items {
-		d.enter(item.Kind == yaml.AliasNode, func() {
-			if s := d.limit(item, inSecondary); s != nil {
-				specs = append(specs, s)
-			}
-		})
-	}
-	return specs
+	return d.limits(items, inSecondary)
 }
 
 func (d *decoder) banField(s *banSpec, f field) {

@@ -29,10 +29,22 @@ func (d *decoder) limit(n *yaml.Node, p place) *limitSpec {
 	return s
 }
 
+// limits decodes a list of limits, without those that are no map.
+func (d *decoder) limits(items []*yaml.Node, p place) (specs []*limitSpec) {
+	for _, item := range items {
+		d.enter(item.Kind == yaml.AliasNode, func() {
+			if s := d.limit(item, p); s != nil {
+				specs = append(specs, s)
+			}
+		})
+	}
+	return specs
+}
+
 func (d *decoder) limitField(s *limitSpec, f field) {
 	switch f.name {
 	case "unit":
-		s.unit, s.unitAt, s.hasUnit = d.text(f), d.valueAt(f), true
+		s.unit, s.hasUnit = d.text(f), true
 	case "requests_per_unit":
 		s.requests, s.hasQuota = d.number(f, 0, d.maxRequests()), true
 	case "unlimited":
@@ -42,17 +54,17 @@ func (d *decoder) limitField(s *limitSpec, f field) {
 	case "replaces":
 		s.replaces = d.replaces(f)
 	case "algorithm":
-		s.algorithm, s.algorithmAt = d.text(f), d.valueAt(f)
+		s.algorithm = d.text(f)
 	case "burst":
 		s.burst = d.number(f, 1, math.MaxInt64)
 	case "window":
-		s.window, s.windowAt, s.hasWindow = d.duration(f), d.valueAt(f), true
+		s.window, s.hasWindow = d.duration(f), true
 	case "time_zone":
-		s.timeZone, s.timeZoneAt = d.text(f), d.valueAt(f)
+		s.timeZone = d.text(f)
 	case "sub_windows":
 		s.subWindows = d.number(f, limit.MinSubWindows, limit.MaxSubWindows)
 	case "mode":
-		s.mode, s.modeAt = d.text(f), d.valueAt(f)
+		s.mode = d.text(f)
 	case "count_denied":
 		flag := d.flag(f)
 		s.countDenied = &flag

@@ -20,13 +20,8 @@ type answerSpec struct {
 
 // responseField decodes what a rule says of those whom it limits.
 func (d *decoder) responseField(s *descriptorSpec, f field) bool {
-	switch f.name {
-	case "soft_limit", "answer", "priority":
-	default:
-		return false
-	}
-	if !d.hasValue(f) {
-		return true
+	if own, given := d.own(f, "soft_limit", "answer", "priority"); !given {
+		return own
 	}
 	s.flags = append(s.flags, f)
 	switch f.name {

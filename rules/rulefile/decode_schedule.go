@@ -55,13 +55,8 @@ type textAt struct {
 // changeField decodes what a descriptor says of how its limits change.
 func (d *decoder) changeField(s *descriptorSpec, f field) bool {
 	c := &s.change
-	switch f.name {
-	case "on_change", "max_debt", "schedule", "candidate":
-	default:
-		return false
-	}
-	if !d.hasValue(f) {
-		return true
+	if own, given := d.own(f, "on_change", "max_debt", "schedule", "candidate"); !given {
+		return own
 	}
 	if c.at == nil {
 		c.at, c.valueAt = make(map[string]position), make(map[string]position)
@@ -163,13 +158,7 @@ func (d *decoder) candidate(f field) *candidateSpec {
 				s.limits = append([]*limitSpec{l}, s.limits...)
 			}
 		case "limits":
-			for _, item := range d.items(f) {
-				d.enter(item.Kind == yaml.AliasNode, func() {
-					if l := d.limit(item, inRateLimit); l != nil {
-						s.limits = append(s.limits, l)
-					}
-				})
-			}
+			s.limits = append(s.limits, d.limits(d.items(f), inRateLimit)...)
 		case "percent":
 			s.percent = d.number(f, 1, 100)
 		case "tenants":

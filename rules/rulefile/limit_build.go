@@ -56,7 +56,7 @@ func (c *compiler) addReplaces(r *rules.Rule, s *limitSpec) {
 
 func (c *compiler) checkUnlimited(s *limitSpec, alone bool) {
 	if _, ok := unitOf(s.unit); ok {
-		c.errorf(s.unitAt, "delete unit, or delete unlimited", "should not specify rate limit unit when unlimited")
+		c.errorf(s.fieldAt["unit"], "delete unit, or delete unlimited", "should not specify rate limit unit when unlimited")
 	}
 	if !alone {
 		c.errorf(s.at, "delete unlimited, or delete the other limits", "unlimited stands beside other limits")
@@ -122,11 +122,11 @@ func (c *compiler) setAlgorithm(spec *limit.Spec, s *limitSpec) {
 		a, err := limit.ParseAlgorithm(s.algorithm)
 		switch {
 		case a == limit.Concurrency:
-			c.errorf(s.algorithmAt, "write concurrency: 20 on the descriptor, beside rate_limit or in its place", "concurrency is not an algorithm of rate_limit")
+			c.errorf(s.fieldAt["algorithm"], "write concurrency: 20 on the descriptor, beside rate_limit or in its place", "concurrency is not an algorithm of rate_limit")
 		case a == limit.Ban:
-			c.errorf(s.algorithmAt, "write ban: {after: 20, within: 1m, for: 15m} on the descriptor, beside rate_limit", "ban is not an algorithm of rate_limit")
+			c.errorf(s.fieldAt["algorithm"], "write ban: {after: 20, within: 1m, for: 15m} on the descriptor, beside rate_limit", "ban is not an algorithm of rate_limit")
 		case err != nil:
-			c.errorf(s.algorithmAt, "one of sliding_window, fixed_window, sub_windows, sliding_log, token_bucket, leaky_bucket, leaky_queue, gcra",
+			c.errorf(s.fieldAt["algorithm"], "one of sliding_window, fixed_window, sub_windows, sliding_log, token_bucket, leaky_bucket, leaky_queue, gcra",
 				"algorithm '%s' is unknown", s.algorithm)
 		}
 		spec.Algorithm = a
@@ -148,16 +148,16 @@ func (c *compiler) setWindow(spec *limit.Spec, s *limitSpec) {
 	if s.hasWindow {
 		spec.Period = s.window
 		if s.hasUnit {
-			c.errorf(s.windowAt, "delete one of them", "a limit has either unit or window")
+			c.errorf(s.fieldAt["window"], "delete one of them", "a limit has either unit or window")
 		}
 		if s.timeZone != "" {
-			c.errorf(s.timeZoneAt, "write unit: day, week, month or year instead of window", "time_zone needs a unit of the calendar")
+			c.errorf(s.fieldAt["time_zone"], "write unit: day, week, month or year instead of window", "time_zone needs a unit of the calendar")
 		}
 		return
 	}
 	u, ok := unitOf(s.unit)
 	if !ok {
-		at, hint := s.unitAt, "one of second, minute, hour, day, week, month, year; for other lengths write window, such as window: 10s"
+		at, hint := s.fieldAt["unit"], "one of second, minute, hour, day, week, month, year; for other lengths write window, such as window: 10s"
 		if at == (position{}) {
 			at = s.at
 		}
@@ -169,12 +169,12 @@ func (c *compiler) setWindow(spec *limit.Spec, s *limitSpec) {
 		return
 	}
 	if u.calendar == 0 {
-		c.errorf(s.timeZoneAt, "delete time_zone: seconds, minutes and hours are the same everywhere", "time_zone is for the units day, week, month and year")
+		c.errorf(s.fieldAt["time_zone"], "delete time_zone: seconds, minutes and hours are the same everywhere", "time_zone is for the units day, week, month and year")
 		return
 	}
 	calendar, err := limit.NewCalendar(u.calendar, s.timeZone)
 	if err != nil {
-		c.errorf(s.timeZoneAt, "use a name such as Europe/Berlin or UTC", "time_zone '%s' is unknown on this machine", s.timeZone)
+		c.errorf(s.fieldAt["time_zone"], "use a name such as Europe/Berlin or UTC", "time_zone '%s' is unknown on this machine", s.timeZone)
 		return
 	}
 	spec.Calendar = calendar
@@ -186,10 +186,10 @@ func (c *compiler) setMode(spec *limit.Spec, s *limitSpec) {
 		spec.Strict = true
 	case "", "smooth":
 	default:
-		c.errorf(s.modeAt, "write strict (never more than the quota in any window) or smooth", "mode '%s' is unknown", s.mode)
+		c.errorf(s.fieldAt["mode"], "write strict (never more than the quota in any window) or smooth", "mode '%s' is unknown", s.mode)
 	}
 	if s.mode == "smooth" && spec.Algorithm != limit.SubWindows {
-		c.errorf(s.modeAt, "use algorithm: sub_windows, or delete mode", "mode is not for %v", spec.Algorithm)
+		c.errorf(s.fieldAt["mode"], "use algorithm: sub_windows, or delete mode", "mode is not for %v", spec.Algorithm)
 	}
 }
 

@@ -2,7 +2,6 @@ package rulefile
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -27,11 +26,8 @@ var modeKeys = []string{"consistency", "sync_interval", "lease_ttl", "local_shar
 // modeField decodes the keys that say how decisions are made.
 func (d *decoder) modeField(s *descriptorSpec, f field) bool {
 	m := &s.mode
-	if !slices.Contains(modeKeys, f.name) {
-		return false
-	}
-	if n := d.follow(f.value); n == nil || isNull(n) {
-		return true
+	if own, given := d.own(f, modeKeys...); !given {
+		return own
 	}
 	switch f.name {
 	case "consistency":
@@ -63,7 +59,7 @@ func (d *decoder) modeField(s *descriptorSpec, f field) bool {
 
 // storeName reads the name of a store; "" after reporting what is none.
 func (d *decoder) storeName(f field) string {
-	if n := d.follow(f.value); n == nil || isNull(n) {
+	if !d.hasValue(f) {
 		return ""
 	}
 	before := len(d.diagnostics)

@@ -272,8 +272,8 @@ func (c *rowCompiler) rule(t *rowTarget, rows []*rules.Row, n *rules.Node) *rule
 		id := int(w.ID)
 		l := &limitSpec{
 			at: position{id, 0}, requests: w.LimitCount, hasQuota: true, burst: w.Burst,
-			window: time.Duration(w.WindowMS) * time.Millisecond, hasWindow: true, windowAt: position{id, int(windowColumn)},
-			algorithm: w.Algorithm, algorithmAt: position{id, int(algorithmColumn)},
+			window: time.Duration(w.WindowMS) * time.Millisecond, hasWindow: true,
+			algorithm: w.Algorithm,
 			fieldAt: map[string]position{
 				"requests_per_unit": {id, int(countColumn)}, "window": {id, int(windowColumn)},
 				"algorithm": {id, int(algorithmColumn)}, "burst": {id, int(burstColumn)},

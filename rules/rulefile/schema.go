@@ -1,6 +1,7 @@
 package rulefile
 
 import (
+	_ "embed"
 	"encoding/json"
 	"slices"
 	"sync"
@@ -94,3 +95,11 @@ func (k keyInfo) belongs(p place) bool { return slices.Contains(k.places, p) }
 
 // home names where the key belongs, for hints.
 func (k keyInfo) home() string { return places[k.places[0]].name }
+
+//go:embed schema.json
+var schemaJSON []byte
+
+// Schema returns the JSON Schema (draft 2020-12) of rule files, for editors. It
+// describes files as they should be written: what envoyproxy/ratelimit accepts
+// and ignores is not in it.
+func Schema() []byte { return slices.Clone(schemaJSON) }

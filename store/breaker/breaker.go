@@ -23,6 +23,7 @@
 package breaker
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -43,13 +44,7 @@ const (
 
 // String returns the word for s in metrics and logs.
 func (s State) String() string {
-	switch s {
-	case HalfOpen:
-		return "half_open"
-	case Open:
-		return "open"
-	}
-	return "closed"
+	return [...]string{"closed", "half_open", "open"}[s]
 }
 
 // Outcome is how a call ended.
@@ -104,24 +99,14 @@ type Options struct {
 
 // withDefaults fills in what is zero, or makes no sense.
 func (o Options) withDefaults() Options {
-	if o.Failures <= 0 {
-		o.Failures = DefaultFailures
-	}
+	o.Failures = cmp.Or(max(o.Failures, 0), DefaultFailures)
 	if !(o.Ratio > 0) {
 		o.Ratio = DefaultRatio
 	}
-	if o.Window <= 0 {
-		o.Window = DefaultWindow
-	}
-	if o.MinCalls <= 0 {
-		o.MinCalls = DefaultMinCalls
-	}
-	if o.Pause <= 0 {
-		o.Pause = DefaultPause
-	}
-	if o.MaxPause <= 0 {
-		o.MaxPause = DefaultMaxPause
-	}
+	o.Window = cmp.Or(max(o.Window, 0), DefaultWindow)
+	o.MinCalls = cmp.Or(max(o.MinCalls, 0), DefaultMinCalls)
+	o.Pause = cmp.Or(max(o.Pause, 0), DefaultPause)
+	o.MaxPause = cmp.Or(max(o.MaxPause, 0), DefaultMaxPause)
 	o.MaxPause = max(o.MaxPause, o.Pause)
 	if o.Jitter == nil {
 		o.Jitter = rand.Float64

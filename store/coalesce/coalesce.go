@@ -22,6 +22,7 @@
 package coalesce
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -136,15 +137,9 @@ func New(o Options) *Coalescer {
 	if o.Fly == nil {
 		panic("coalesce: Options.Fly is missing")
 	}
-	if o.Flights <= 0 {
-		o.Flights = DefaultFlights
-	}
-	if o.MaxCost <= 0 {
-		o.MaxCost = DefaultMaxCost
-	}
-	if o.MaxWaiting <= 0 {
-		o.MaxWaiting = DefaultMaxWaiting
-	}
+	o.Flights = cmp.Or(max(o.Flights, 0), DefaultFlights)
+	o.MaxCost = cmp.Or(max(o.MaxCost, 0), DefaultMaxCost)
+	o.MaxWaiting = cmp.Or(max(o.MaxWaiting, 0), DefaultMaxWaiting)
 	c := &Coalescer{options: o, seed: maphash.MakeSeed()}
 	c.jobs.New = func() any { return &job{wake: make(chan *flight, 1)} }
 	return c

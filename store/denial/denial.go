@@ -87,6 +87,7 @@
 package denial
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"time"
@@ -150,12 +151,8 @@ var _ store.Store = (*Store)(nil)
 
 // New returns a Store over inner that remembers nothing yet.
 func New(inner store.Store, o Options) *Store {
-	if o.MaxEntries <= 0 {
-		o.MaxEntries = DefaultMaxEntries
-	}
-	if o.Longest <= 0 {
-		o.Longest = DefaultLongest
-	}
+	o.MaxEntries = cmp.Or(max(o.MaxEntries, 0), DefaultMaxEntries)
+	o.Longest = cmp.Or(max(o.Longest, 0), DefaultLongest)
 	s := &Store{
 		inner:   inner,
 		longest: o.Longest,

@@ -25,6 +25,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -91,9 +92,7 @@ func Join(o Options) *Fleet {
 	if o.Node == "" {
 		o.Node = randomName()
 	}
-	if o.Every <= 0 {
-		o.Every = DefaultEvery
-	}
+	o.Every = cmp.Or(max(o.Every, 0), DefaultEvery)
 	if o.TTL < 2*o.Every {
 		o.TTL = DefaultBeats * o.Every
 	}

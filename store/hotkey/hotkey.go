@@ -96,15 +96,11 @@ func New(o Options) *Detector {
 }
 
 func newSeeded(o Options, seed [2]uint64) *Detector {
-	if o.Tracked <= 0 {
-		o.Tracked = DefaultTracked
-	}
+	o.Tracked = cmp.Or(max(o.Tracked, 0), DefaultTracked)
 	if !(o.Rate > 0) {
 		o.Rate = DefaultRate
 	}
-	if o.HalfLife <= 0 {
-		o.HalfLife = DefaultHalfLife
-	}
+	o.HalfLife = cmp.Or(max(o.HalfLife, 0), DefaultHalfLife)
 	perSet := (min(o.Tracked, MaxTracked) + ways - 1) / ways
 	setBits := uint(bits.Len(uint(perSet - 1)))
 	d := &Detector{

@@ -113,7 +113,7 @@ func TestGrantsThatComeTooLate(t *testing.T) {
 		l, mode := limit.Must(limit.PerHour(1000)), &store.Mode{Consistency: store.Leased}
 		b := &bucket{key: []byte("key"), limit: l, mode: mode, traits: s.traitsOf(l, mode), flight: &flight{done: make(chan struct{})}}
 		w := &world{s: s, b: b, e: &errand{what: renew, b: b, flight: b.flight}, a: answer{
-			request: &store.LeaseRequest{ID: newLeaseID(), Want: hits, Share: 2},
+			request: &store.LeaseRequest{ID: store.NewLeaseID(), Want: hits, Share: 2},
 			grant:   &store.Grant{Hits: hits, TTL: time.Minute, Decision: limit.Decision{Allowed: true, Limit: 1000, Remaining: 900}},
 			sent:    time.Second, now: 2 * time.Second, nodes: 1,
 		}}
@@ -236,7 +236,7 @@ func TestWhatIsHandedOver(t *testing.T) {
 		{limit.Spec{Algorithm: limit.TokenBucket, Quota: 1000, Period: time.Minute}, 4},
 		{limit.Spec{Algorithm: limit.FixedWindow, Quota: 1000, Period: time.Minute}, 0},
 	} {
-		b := bucket{limit: limit.Must(c.spec), lots: [2]lot{{id: newLeaseID(), serial: 1, granted: 10, left: 4, ends: time.Hour + time.Millisecond}}}
+		b := bucket{limit: limit.Must(c.spec), lots: [2]lot{{id: store.NewLeaseID(), serial: 1, granted: 10, left: 4, ends: time.Hour + time.Millisecond}}}
 		var r store.LeaseRequest
 		var st Stats
 		if b.handOver(&r, time.Hour, &st); r.ReturnHits != c.want || b.left() != 4-c.want || st.UnderWay != c.want {

@@ -211,7 +211,7 @@ func (s *Store) leaseRequest(e *errand, nodes int64, now time.Duration) store.Le
 	defer sh.mu.Unlock()
 	b := e.b
 	r := store.LeaseRequest{
-		Key: b.key, Limit: b.limit, ID: newLeaseID(),
+		Key: b.key, Limit: b.limit, ID: store.NewLeaseID(),
 		Share: b.share(nodes), TTL: b.traits.ttl,
 	}
 	if !b.gone {

@@ -34,7 +34,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 		b := &bucket{key: []byte("key"), limit: limit.Must(limit.PerHour(1000))}
 		var sh shard
 		for range 20 {
-			s.giveBack(&sh, b, newLeaseID(), 3)
+			s.giveBack(&sh, b, store.NewLeaseID(), 3)
 			synctest.Wait() // those that may leave have left
 		}
 		c := &s.courier

@@ -1,11 +1,10 @@
 package lease
 
 import (
+	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"hash/maphash"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,15 +102,9 @@ func New(o Options) *Store {
 		inner: o.Store, local: o.Local, nodes: o.Nodes, hot: o.Hot, onHot: o.OnHot,
 		budget: o.Budget, maxBuckets: o.MaxBuckets, maxHotPause: o.MaxHotPause, seed: maphash.MakeSeed(),
 	}
-	if s.budget <= 0 {
-		s.budget = DefaultBudget
-	}
-	if s.maxBuckets <= 0 {
-		s.maxBuckets = DefaultMaxBuckets
-	}
-	if s.maxHotPause <= 0 {
-		s.maxHotPause = DefaultHotPause
-	}
+	s.budget = cmp.Or(max(s.budget, 0), DefaultBudget)
+	s.maxBuckets = cmp.Or(max(s.maxBuckets, 0), DefaultMaxBuckets)
+	s.maxHotPause = cmp.Or(max(s.maxHotPause, 0), DefaultHotPause)
 	s.shardMax = max(s.maxBuckets/shardCount, 1)
 	for i := range s.shards {
 		s.shards[i].buckets = make(map[uint64]*bucket)
@@ -142,17 +135,7 @@ func (s *Store) Drain(ctx context.Context) error {
 		}
 		sh.mu.Unlock()
 	}
-	for {
-		home := s.courier.idle()
-		if home == nil {
-			return nil
-		}
-		select {
-		case <-home:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+	return store.AwaitIdle(ctx, s.courier.idle)
 }
 
 // Close drains for at most the budget, and closes the shared store.
@@ -170,19 +153,9 @@ func (s *Store) Close() error {
 // read is the time, after dropping all leases if it can no longer be trusted.
 func (s *Store) read() time.Duration { return s.clock.Read(s.parted) }
 
-func (s *Store) liveNodes() int64 {
-	if s.nodes == nil {
-		return 1
-	}
-	return int64(max(s.nodes(), 1))
-}
+func (s *Store) liveNodes() int64 { return store.LiveNodes(s.nodes) }
 
 func (s *Store) shardOf(hash uint64) *shard { return &s.shards[hash%shardCount] }
-
-func newLeaseID() (id store.LeaseID) {
-	binary.LittleEndian.PutUint64(id[:], rand.Uint64())
-	return id
-}
 
 // roundUp makes a time that is left whole microseconds, at least 0.
 func roundUp(d time.Duration) time.Duration {

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -79,21 +80,17 @@ func (s *Store) post(ctx context.Context, name, node string, notice []byte, ttl 
 		return err
 	}
 	if len(notice) > store.MaxNotice {
-		fault := s.options.Fault("post", fmt.Errorf("the notice has %d bytes", len(notice)))
-		fault.Reason, fault.Hint = store.Misconfigured, fmt.Sprintf("at most %d", store.MaxNotice)
-		return fault
+		return s.refuse("post", store.Misconfigured, fmt.Sprintf("at most %d", store.MaxNotice), fmt.Errorf("the notice has %d bytes", len(notice)))
 	}
-	body := &boardBody{prefix: s.prefix(keyHash{}), name: name, nodes: []string{node}, post: true, notice: string(notice), ttl: max(ttl.Microseconds(), 0)}
-	if err := s.askFirst(ctx, "post", boardScript, body, s.options.Budget); err != nil {
+	answer, err := s.askBoard(ctx, "post", name, "post", []string{node}, decimal(microsOf(ttl)), string(notice))
+	if err != nil {
 		return err
 	}
-	if len(body.answer) != 1 {
+	if len(answer) != 1 {
 		return s.options.Fault("post", conn.ErrBadReply)
 	}
-	if n, err := body.answer[0].ToInt64(); err != nil || n < 0 {
-		fault := s.options.Fault("post", errBoard)
-		fault.Reason, fault.Hint = store.Full, fmt.Sprintf("more than %d nodes have a notice: this one is not shown to the others", maxNotices)
-		return fault
+	if n, err := answer[0].ToInt64(); err != nil || n < 0 {
+		return s.refuse("post", store.Full, fmt.Sprintf("more than %d nodes have a notice: this one is not shown to the others", maxNotices), errBoard)
 	}
 	return nil
 }
@@ -107,29 +104,31 @@ func (s *Store) Notices(ctx context.Context) (map[string][]byte, error) {
 }
 
 func (s *Store) notices(ctx context.Context, name string) (map[string][]byte, error) {
-	list := &boardBody{prefix: s.prefix(keyHash{}), name: name}
-	if err := s.askFirst(ctx, "read notices", boardScript, list, s.options.Budget); err != nil {
+	const op = "read notices"
+	list, err := s.askBoard(ctx, op, name, "nodes", nil)
+	if err != nil {
 		return nil, err
 	}
-	nodes := make([]string, len(list.answer))
-	for i := range list.answer {
-		nodes[i], _ = list.answer[i].ToString() // a notice of "" is read for what is none
+	nodes := make([]string, len(list))
+	for i := range list {
+		nodes[i], _ = list[i].ToString() // a notice of "" is read for what is none
 	}
 	notices := make(map[string][]byte, len(nodes))
 	for len(nodes) > 0 {
-		page := &boardBody{prefix: list.prefix, name: name, nodes: nodes[:min(len(nodes), noticeBatch)]}
-		if err := s.askFirst(ctx, "read notices", boardScript, page, s.options.Budget); err != nil {
+		some := nodes[:min(len(nodes), noticeBatch)]
+		page, err := s.askBoard(ctx, op, name, "read", some)
+		if err != nil {
 			return nil, err
 		}
-		if n := len(page.answer); n == 0 || n > len(page.nodes) {
-			return nil, s.options.Fault("read notices", conn.ErrBadReply)
+		if n := len(page); n == 0 || n > len(some) {
+			return nil, s.options.Fault(op, conn.ErrBadReply)
 		}
-		for i := range page.answer {
-			if text, err := page.answer[i].ToString(); err == nil {
+		for i := range page {
+			if text, err := page[i].ToString(); err == nil {
 				notices[nodes[i]] = []byte(text)
 			}
 		}
-		nodes = nodes[len(page.answer):]
+		nodes = nodes[len(page):]
 	}
 	return notices, nil
 }
@@ -139,53 +138,20 @@ func (s *Store) checkNode(op, node string) error {
 	if len(node) > 0 && len(node) <= maxRosterName {
 		return nil
 	}
-	fault := s.options.Fault(op, fmt.Errorf("the name has %d bytes", len(node)))
-	fault.Reason, fault.Hint = store.Misconfigured, "a node's name has 1 to 256 bytes"
-	return fault
+	return s.refuse(op, store.Misconfigured, "a node's name has 1 to 256 bytes", fmt.Errorf("the name has %d bytes", len(node)))
 }
 
-// boardBody is the body of a call that posts the notice of one node, reads those of
-// some, or asks which there are where it has none.
-type boardBody struct {
-	plain
-	prefix string
-	name   string // of the board
-	nodes  []string
-	post   bool
-	notice string
-	ttl    int64                  // µs
-	answer []rueidis.RedisMessage // what followed the head
-}
-
-// encode implements body.
-func (b *boardBody) encode(h header) (keys, args []string) {
-	keys = []string{b.prefix + b.name}
-	for _, node := range b.nodes {
+// askBoard has the script do a word for nodes on the board of a name, and returns its answer.
+func (s *Store) askBoard(ctx context.Context, op, name, word string, nodes []string, more ...string) (answer []rueidis.RedisMessage, err error) {
+	prefix := s.prefix(keyHash{})
+	keys := []string{prefix + name}
+	for _, node := range nodes {
 		hash := hashOf([]byte(node))
-		keys = append(keys, b.prefix+string(hash[:])+b.name)
+		keys = append(keys, prefix+string(hash[:])+name)
 	}
-	args = append(plainArgs(h, 3+len(b.nodes)), b.op())
-	args = append(args, b.nodes...)
-	if b.post {
-		args = append(args, decimal(min(b.ttl, maxNumber)), b.notice)
-	}
-	return keys, args
-}
-
-// op is the word of the script for what is asked.
-func (b *boardBody) op() string {
-	switch {
-	case b.post:
-		return "post"
-	case len(b.nodes) > 0:
-		return "read"
-	}
-	return "nodes"
-}
-
-// decode implements body.
-func (b *boardBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
-	h, rest, err := readHead(answer, number)
-	b.answer = rest
-	return h, err
+	err = s.askFirst(ctx, op, boardScript, &plain{
+		keys: keys, args: slices.Concat([]string{word}, nodes, more),
+		read: func(rest []rueidis.RedisMessage) bool { answer = rest; return true },
+	}, s.options.Budget)
+	return answer, err
 }

@@ -40,18 +40,11 @@ type head struct {
 // decode reads the answer to call number into results, which it fills only when
 // the status is decided.
 func (r *request) decode(answer []rueidis.RedisMessage, number uint32, takes []store.Take, results []store.Result) (head, error) {
-	if len(answer) < answerHead {
+	h, rest, err := readHead(answer, number)
+	if err == nil && h.status == statusDecided && !r.deal(rest, h.now, takes, results) {
 		return head{}, conn.ErrBadReply
 	}
-	var first [answerHead]int64
-	if !integers(answer[:answerHead], first[:]) || first[0]/numberFactor != int64(number) {
-		return head{}, conn.ErrBadReply
-	}
-	h := head{status: first[0] % numberFactor, now: limit.Micros(first[1])}
-	if h.status == statusDecided && !r.deal(answer[answerHead:], h.now, takes, results) {
-		return head{}, conn.ErrBadReply
-	}
-	return h, nil
+	return h, err
 }
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

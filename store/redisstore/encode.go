@@ -422,6 +422,28 @@ func (r *request) bool(b bool) {
 	}
 }
 
+// name writes the name of a bucket, or of what belongs to it.
+func (r *request) name(prefix string, hash *keyHash, suffix string) {
+	r.buf = append(append(append(r.buf, prefix...), hash[:]...), suffix...)
+}
+
+// cutTwo makes the strings as cut does, where data names are followed by two arguments, the second
+// of which begins at fields: the names of the buckets have the given length, and those behind them
+// so many bytes more.
+func (r *request) cutTwo(name, more, data, fields int) (keys, args []string) {
+	text := unsafe.String(unsafe.SliceData(r.buf), len(r.buf))
+	r.args = r.args[:0]
+	for at, n := 0, 0; at < data; at += n {
+		if n = name; len(r.args) >= len(r.keys) {
+			n += more
+		}
+		r.args = append(r.args, text[at:at+n])
+	}
+	r.args = append(r.args, text[data:fields], text[fields:])
+	last := len(r.args) - 2
+	return r.args[:last], r.args[last:]
+}
+
 // cut makes the strings, without copying: the buffer does not change until the
 // request is released. Names have the given length.
 func (r *request) cut(name int) {

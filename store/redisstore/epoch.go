@@ -2,19 +2,17 @@ package redisstore
 
 import (
 	"context"
-	crand "crypto/rand"
 	_ "embed"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/headgate/headgate/store"
-	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 //go:embed lua/epoch.lua
@@ -46,55 +44,32 @@ func (s *Store) Vouch(ctx context.Context) error {
 
 func (s *Store) epoch(ctx context.Context, op string, vouched bool) (store.Epoch, error) {
 	if len(s.shards()) > 1 {
-		fault := s.options.Fault(op, errSeveralServers)
-		fault.Reason, fault.Hint = store.Misconfigured, "one server, with replicas and Sentinel if need be"
-		return store.Epoch{}, fault
+		return store.Epoch{}, s.refuse(op, store.Misconfigured, "one server, with replicas and Sentinel if need be", errSeveralServers)
 	}
-	var drawn [8]byte
-	crand.Read(drawn[:]) // never fails
-	body := &epochBody{key: s.prefix(keyHash{}) + epochName, drawn: binary.BigEndian.Uint64(drawn[:]) | 1, vouched: vouched}
-	if err := s.askFirst(ctx, op, epochScript, body, s.options.Budget); err != nil {
-		return store.Epoch{}, err
+	word := "0"
+	if vouched {
+		word = "1"
 	}
-	return body.epoch, nil
+	var e store.Epoch
+	err := s.askFirst(ctx, op, epochScript, &plain{
+		keys: []string{s.prefix(keyHash{}) + epochName},
+		// What is drawn is the epoch if one begins, and never 0.
+		args: []string{fmt.Sprintf("%016x", rand.Uint64()|1), word},
+		read: func(rest []rueidis.RedisMessage) (ok bool) { e, ok = readEpoch(rest); return ok },
+	}, s.options.Budget)
+	return e, err
 }
 
-// epochBody is the body of a call that asks for the epoch.
-type epochBody struct {
-	plain
-	key     string
-	drawn   uint64 // if one begins; not 0
-	vouched bool
-	epoch   store.Epoch
-}
-
-// encode implements body.
-func (b *epochBody) encode(h header) (keys, args []string) {
-	vouched := "0"
-	if b.vouched {
-		vouched = "1"
-	}
-	return []string{b.key}, append(plainArgs(h, 2), fmt.Sprintf("%016x", b.drawn), vouched)
-}
-
-// decode implements body.
-func (b *epochBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
-	h, rest, err := readHead(answer, number)
-	if err != nil || h.status != statusDecided {
-		return h, err
-	}
+// readEpoch reads an epoch and its age.
+func readEpoch(rest []rueidis.RedisMessage) (store.Epoch, bool) {
 	var age [1]int64
 	if len(rest) != 2 || !integers(rest[1:], age[:]) {
-		return head{}, conn.ErrBadReply
+		return store.Epoch{}, false
 	}
 	text, err := rest[0].ToString()
 	if err != nil {
-		return head{}, conn.ErrBadReply
+		return store.Epoch{}, false
 	}
 	id, err := strconv.ParseUint(text, 16, 64)
-	if err != nil || id == 0 {
-		return head{}, conn.ErrBadReply
-	}
-	b.epoch = store.Epoch{ID: id, Age: time.Duration(min(age[0], math.MaxInt64/int64(time.Microsecond))) * time.Microsecond}
-	return h, nil
+	return store.Epoch{ID: id, Age: micros(min(age[0], math.MaxInt64/int64(time.Microsecond)))}, err == nil && id != 0
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unsafe"
 
 	"github.com/redis/rueidis"
 
@@ -155,15 +154,10 @@ func (b *leaseBody) encode(h header) (keys, args []string) {
 	b.request, r.packs = r, b.packs
 	r.buf = r.buf[:0]
 	r.number(takes)
-	name := len(b.prefix) + hashBytes
-	for i := range r.keys {
-		r.buf = append(r.buf, b.prefix...)
-		r.buf = append(r.buf, r.keys[i].hash[:]...)
-	}
-	for i := range r.keys {
-		r.buf = append(r.buf, b.prefix...)
-		r.buf = append(r.buf, r.keys[i].hash[:]...)
-		r.buf = append(r.buf, registerSuffix...)
+	for _, suffix := range [...]string{"", registerSuffix} {
+		for i := range r.keys {
+			r.name(b.prefix, &r.keys[i].hash, suffix)
+		}
 	}
 	data := len(r.buf)
 	r.header(h, takes)
@@ -179,17 +173,7 @@ func (b *leaseBody) encode(h header) (keys, args []string) {
 		r.int(min(max(q.Share, 1), maxNumber))
 		r.int(min(max(q.TTL.Microseconds(), 0), maxNumber))
 	}
-	text := unsafe.String(unsafe.SliceData(r.buf), len(r.buf))
-	r.args = r.args[:0]
-	for at, n := 0, 0; at < data; at += n {
-		n = name
-		if len(r.args) >= len(r.keys) {
-			n += len(registerSuffix)
-		}
-		r.args = append(r.args, text[at:at+n])
-	}
-	r.args = append(r.args, text[data:fields], text[fields:])
-	return r.args[:2*len(r.keys)], r.args[2*len(r.keys):]
+	return r.cutTwo(len(b.prefix)+hashBytes, len(registerSuffix), data, fields)
 }
 
 // decode implements body: it fills the grants.

@@ -8,16 +8,24 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 // askFirst makes a call about what lies under the first tag, within budget.
-func (s *Store) askFirst(ctx context.Context, op string, asked *script, b body, budget time.Duration) error {
+func (s *Store) askFirst(ctx context.Context, op string, asked *script, b *plain, budget time.Duration) error {
 	// The hash that is all zeros leads to the first tag.
 	if _, err := s.run(ctx, asked, b, keyHash{}, within(ctx, budget)); err != nil {
 		return s.faultOf(op, err)
 	}
 	return nil
+}
+
+// refuse returns why something is not asked for, or what an answer tells an operator.
+func (s *Store) refuse(op string, reason store.Reason, hint string, err error) error {
+	fault := s.options.Fault(op, err)
+	fault.Reason, fault.Hint = reason, hint
+	return fault
 }
 
 // within returns when a call ends that may last so long, or as long as ctx if that is less.
@@ -29,15 +37,33 @@ func within(ctx context.Context, budget time.Duration) time.Time {
 	return deadline
 }
 
-// plain is part of each body that is made of strings, which are not used again.
-type plain struct{}
+// plain is the body of a call whose keys and arguments are strings, which are not used again.
+type plain struct {
+	keys, args []string // args follow the head of the call
+	// read takes what follows the head of an answer, and reports whether it is one to the call.
+	read func(rest []rueidis.RedisMessage) bool
+	now  limit.Micros // the instant at which the script has decided
+}
+
+// encode implements body.
+func (b *plain) encode(h header) (keys, args []string) { return b.keys, plainArgs(h, b.args) }
+
+// decode implements body.
+func (b *plain) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
+	h, rest, err := readHead(answer, number)
+	if err == nil && h.status == statusDecided && !b.read(rest) {
+		return head{}, conn.ErrBadReply
+	}
+	b.now = h.now
+	return h, err
+}
 
 // release implements body.
-func (plain) release(bool) {}
+func (*plain) release(bool) {}
 
-// plainArgs returns the head of a call as arguments, with room for so many more.
-func plainArgs(h header, more int) []string {
-	return append(make([]string, 0, 3+more), decimal(int64(h.number)), decimal(int64(h.now)), decimal(int64(max(h.deadline, 0))))
+// plainArgs returns the head of a call as arguments, and what follows it.
+func plainArgs(h header, more []string) []string {
+	return append([]string{decimal(int64(h.number)), decimal(int64(h.now)), decimal(int64(max(h.deadline, 0)))}, more...)
 }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }

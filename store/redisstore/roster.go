@@ -11,7 +11,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/headgate/headgate/store"
-	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 //go:embed lua/roster.lua
@@ -46,43 +45,21 @@ func (s *Store) Attend(ctx context.Context, node string, ttl time.Duration) (liv
 		return 0, err
 	}
 	prefix := s.prefix(keyHash{})
-	body := &rosterBody{keys: []string{prefix + rosterName, prefix + readersName}, node: node, ttl: max(ttl.Microseconds(), 0)}
-	if err := s.askFirst(ctx, "attend", rosterScript, body, s.options.Budget); err != nil {
+	var n [2]int64 // who is alive, and who of them reads packed counters
+	err = s.askFirst(ctx, "attend", rosterScript, &plain{
+		keys: []string{prefix + rosterName, prefix + readersName},
+		args: []string{node, decimal(microsOf(ttl))},
+		read: func(rest []rueidis.RedisMessage) bool { return len(rest) == len(n) && integers(rest, n[:]) },
+	}, s.options.Budget)
+	if err != nil {
 		return 0, err
 	}
-	if body.live < 0 {
-		fault := s.options.Fault("attend", errRoster)
-		fault.Reason, fault.Hint = store.Full, "more than 4096 nodes are alive: give each process one name and keep it"
-		return 0, fault
+	if n[0] < 0 {
+		return 0, s.refuse("attend", store.Full, "more than 4096 nodes are alive: give each process one name and keep it", errRoster)
 	}
-	s.packs.Store(body.readers == body.live)
-	return int(body.live), nil
+	s.packs.Store(n[1] == n[0])
+	return int(n[0]), nil
 }
 
-// rosterBody is the body of a call that notes a node.
-type rosterBody struct {
-	plain
-	keys          []string
-	node          string
-	ttl           int64 // µs
-	live, readers int64 // what was answered
-}
-
-// encode implements body.
-func (b *rosterBody) encode(h header) (keys, args []string) {
-	return b.keys, append(plainArgs(h, 2), b.node, decimal(min(b.ttl, maxNumber)))
-}
-
-// decode implements body.
-func (b *rosterBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
-	h, rest, err := readHead(answer, number)
-	if err != nil || h.status != statusDecided {
-		return h, err
-	}
-	var n [2]int64
-	if len(rest) != len(n) || !integers(rest, n[:]) {
-		return head{}, conn.ErrBadReply
-	}
-	b.live, b.readers = n[0], n[1]
-	return h, nil
-}
+// microsOf returns a time to live in microseconds that a script can tell apart.
+func microsOf(ttl time.Duration) int64 { return min(max(ttl.Microseconds(), 0), maxNumber) }

@@ -66,11 +66,13 @@ type seed struct {
 
 // seedBody is the body of a call that brings states back.
 type seedBody struct {
-	plain
 	prefix string
 	seeds  []seed
 	number uint32 // of the call
 }
+
+// release implements body: the strings are not used again.
+func (*seedBody) release(bool) {}
 
 // encode implements body.
 func (b *seedBody) encode(h header) (keys, args []string) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
-	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 //go:embed lua/share.lua
@@ -47,58 +46,45 @@ func (s *Store) Share(ctx context.Context, told []store.Shared) (store.Sharing, 
 	const op = "share"
 	for i := range told {
 		if n := len(told[i].Text); n > store.MaxSharedText {
-			fault := s.options.Fault(op, fmt.Errorf("a text of %d bytes", n))
-			fault.Reason, fault.Hint = store.Misconfigured, fmt.Sprintf("at most %d", store.MaxSharedText)
-			return store.Sharing{}, fault
+			return store.Sharing{}, s.refuse(op, store.Misconfigured, fmt.Sprintf("at most %d", store.MaxSharedText), fmt.Errorf("a text of %d bytes", n))
 		}
 	}
-	body := &shareBody{key: s.prefix(keyHash{}) + sharedName, told: told[:min(len(told), store.MaxShared)]}
-	crand.Read(body.salt[:]) // never fails
+	told = told[:min(len(told), store.MaxShared)]
+	var salt [16]byte   // if there is none
+	crand.Read(salt[:]) // never fails
+	args := append(make([]string, 0, 1+3*len(told)), string(salt[:]))
+	for i := range told {
+		t := &told[i]
+		args = append(args, string(t.Name[:]), fmt.Sprintf("%0*d", endDigits, min(max(int64(t.Until), 0), lastEnd)), string(t.Text))
+	}
+	var sharing store.Sharing
+	body := &plain{
+		keys: []string{s.prefix(keyHash{}) + sharedName}, args: args,
+		read: func(rest []rueidis.RedisMessage) bool {
+			texts, ok := stringsOf(rest)
+			if ok {
+				sharing, ok = sharingOf(texts)
+			}
+			return ok
+		},
+	}
 	if err := s.askFirst(ctx, op, shareScript, body, s.options.Budget); err != nil {
 		return store.Sharing{}, err
 	}
-	return body.shared, nil
+	sharing.Now = body.now
+	return sharing, nil
 }
 
-// shareBody is the body of a call that tells and hears what nodes share.
-type shareBody struct {
-	plain
-	key    string
-	told   []store.Shared
-	salt   [16]byte // if there is none
-	shared store.Sharing
-}
-
-// encode implements body.
-func (b *shareBody) encode(h header) (keys, args []string) {
-	args = append(plainArgs(h, 1+3*len(b.told)), string(b.salt[:]))
-	for i := range b.told {
-		t := &b.told[i]
-		args = append(args, string(t.Name[:]), fmt.Sprintf("%0*d", endDigits, min(max(int64(t.Until), 0), lastEnd)), string(t.Text))
-	}
-	return []string{b.key}, args
-}
-
-// decode implements body.
-func (b *shareBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
-	h, rest, err := readHead(answer, number)
-	if err != nil || h.status != statusDecided {
-		return h, err
-	}
-	texts := make([]string, 0, len(rest))
-	for i := range rest {
-		text, err := rest[i].ToString()
-		if err != nil {
-			return head{}, conn.ErrBadReply
+// stringsOf returns messages that are all texts.
+func stringsOf(messages []rueidis.RedisMessage) ([]string, bool) {
+	texts := make([]string, len(messages))
+	for i := range messages {
+		var err error
+		if texts[i], err = messages[i].ToString(); err != nil {
+			return nil, false
 		}
-		texts = append(texts, text)
 	}
-	var ok bool
-	if b.shared, ok = sharingOf(texts); !ok {
-		return head{}, conn.ErrBadReply
-	}
-	b.shared.Now = h.now
-	return h, nil
+	return texts, true
 }
 
 // sharingOf reads the salt, and a name and a value of each thing; false if they are not.

@@ -44,31 +44,36 @@ func (s *Store) Swap(ctx context.Context, swaps []store.Swap, answers []store.Sw
 			answers[i] = store.Swapped{Err: fault}
 			continue
 		}
-		hash := hashOf(swaps[i].Key)
-		tag := s.tag(hash)
+		tag := s.tag(hashOf(swaps[i].Key))
 		c := last[tag]
 		if c == nil || len(c.swaps) == maxSwaps {
 			c = s.newSwapCall(tag, deadline)
 			parts, last[tag] = append(parts, c), c
 		}
-		c.swaps, c.hashes, c.answers = append(c.swaps, &swaps[i]), append(c.hashes, hash), append(c.answers, &answers[i])
+		c.add(&swaps[i], &answers[i])
 	}
 	s.runSwaps(ctx, parts)
 }
 
-// swapCall is a call of swaps with its body.
+// swapCall is a call of swaps of values of one tag.
 type swapCall struct {
 	call
-	swapBody
+	said    plain // its body
+	swaps   []*store.Swap
+	answers []*store.Swapped
 }
 
 func (s *Store) newSwapCall(tag int, deadline time.Time) *swapCall {
-	c := &swapCall{
-		call:     call{caller: &s.caller, script: swapScript, tag: tag, deadline: deadline},
-		swapBody: swapBody{prefix: s.prefixes[tag]},
-	}
-	c.call.body = &c.swapBody
+	c := &swapCall{call: call{caller: &s.caller, script: swapScript, tag: tag, deadline: deadline}}
+	c.said.read, c.body = c.readAnswers, &c.said
 	return c
+}
+
+// add has the call make a swap too.
+func (c *swapCall) add(s *store.Swap, answer *store.Swapped) {
+	c.swaps, c.answers = append(c.swaps, s), append(c.answers, answer)
+	c.said.keys = append(c.said.keys, string(c.caller.appendName(nil, hashOf(s.Key)))+keptName)
+	c.said.args = append(c.said.args, string(s.Old), string(s.New), decimal(max(microsOf(s.TTL), 1)))
 }
 
 // runSwaps makes calls, at several shards side by side.
@@ -117,61 +122,34 @@ func (s *Store) finishSwaps(ctx context.Context, c *swapCall) {
 	}
 	for i := range c.swaps {
 		one := s.newSwapCall(c.tag, c.deadline)
-		one.swaps, one.hashes, one.answers = c.swaps[i:i+1], c.hashes[i:i+1], c.answers[i:i+1]
+		one.add(c.swaps[i], c.answers[i])
 		if one.run(ctx); one.err != nil {
 			one.failSwaps(s.faultOf("swap", one.err))
 		}
 	}
 }
 
-func (b *swapBody) failSwaps(err error) {
-	for _, answer := range b.answers {
+func (c *swapCall) failSwaps(err error) {
+	for _, answer := range c.answers {
 		*answer = store.Swapped{Err: err}
 	}
 }
 
-// swapBody is the body of a call that swaps values of one tag.
-type swapBody struct {
-	plain
-	prefix  string
-	swaps   []*store.Swap
-	hashes  []keyHash
-	answers []*store.Swapped
-}
-
-// encode implements body.
-func (b *swapBody) encode(h header) (keys, args []string) {
-	args = plainArgs(h, 3*len(b.swaps))
-	for i, s := range b.swaps {
-		keys = append(keys, b.prefix+string(b.hashes[i][:])+keptName)
-		ttl := max(min(s.TTL.Microseconds(), maxNumber), 1)
-		args = append(args, string(s.Old), string(s.New), decimal(ttl))
+// readAnswers reads the answers; see plain.
+func (c *swapCall) readAnswers(rest []rueidis.RedisMessage) bool {
+	if len(rest) != 2*len(c.swaps) {
+		return false
 	}
-	return keys, args
-}
-
-// decode implements body.
-func (b *swapBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
-	h, rest, err := readHead(answer, number)
-	if err != nil || h.status != statusDecided {
-		return h, err
-	}
-	if len(rest) != 2*len(b.swaps) {
-		return head{}, conn.ErrBadReply
-	}
-	for i, out := range b.answers {
+	for i, out := range c.answers {
 		left, err := rest[2*i].ToInt64()
-		if err != nil {
-			return head{}, conn.ErrBadReply
-		}
-		found, err := rest[2*i+1].ToString()
-		if err != nil {
-			return head{}, conn.ErrBadReply
+		found, textErr := rest[2*i+1].ToString()
+		if err != nil || textErr != nil {
+			return false
 		}
 		*out = store.Swapped{Done: left < 0}
 		if left > 0 {
 			out.Found, out.Left = []byte(found), micros(left)
 		}
 	}
-	return h, nil
+	return true
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unsafe"
 
 	"github.com/redis/rueidis"
 
@@ -104,38 +103,20 @@ func (b *importBody) encode(h header) (keys, args []string) {
 	}
 	r := b.request
 	r.packs = b.packs
-	names, data, fields := r.encodeTotals(b, h)
-	text := unsafe.String(unsafe.SliceData(r.buf), len(r.buf))
-	r.args = r.args[:0]
-	name := len(b.prefix) + hashBytes
-	for at, n := 0, 0; at < data; at += n {
-		n = name
-		if at >= names {
-			n += heardName
-		}
-		r.args = append(r.args, text[at:at+n])
-	}
-	last := len(r.args)
-	r.args = append(r.args, text[data:fields], text[fields:])
-	return r.args[:last], r.args[last:]
+	data, fields := r.encodeTotals(b, h)
+	return r.cutTwo(len(b.prefix)+hashBytes, heardName, data, fields)
 }
 
-// encodeTotals writes the call into the buffer, and returns where the names of what was heard
-// begin, the takes, and the totals.
-func (r *request) encodeTotals(b *importBody, h header) (names, data, fields int) {
+// encodeTotals writes the call into the buffer, and returns where the takes begin, and the totals.
+func (r *request) encodeTotals(b *importBody, h header) (data, fields int) {
 	r.buf = r.buf[:0]
 	r.number(b.takes)
 	r.plan(b.takes)
 	for i := range r.keys {
-		r.buf = append(r.buf, b.prefix...)
-		r.buf = append(r.buf, r.keys[i].hash[:]...)
+		r.name(b.prefix, &r.keys[i].hash, "")
 	}
-	names = len(r.buf)
 	for i, at := range b.of {
-		hash := r.keys[r.of[i]-1].hash
-		r.buf = append(r.buf, b.prefix...)
-		r.buf = append(r.buf, hash[:]...)
-		r.buf = append(r.buf, heardSuffix...)
+		r.name(b.prefix, &r.keys[r.of[i]-1].hash, heardSuffix)
 		r.buf = append(r.buf, b.totals[at].Column[:]...)
 	}
 	data = len(r.buf)
@@ -156,7 +137,7 @@ func (r *request) encodeTotals(b *importBody, h header) (names, data, fields int
 		}
 		r.int(min(max(t.Keep, 0), store.MaxKeepTotal).Microseconds())
 	}
-	return names, data, fields
+	return data, fields
 }
 
 // decode implements body: it fills the results.

@@ -2,9 +2,7 @@ package regional
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -200,7 +198,7 @@ func (c *courier) requests(batch []errand) (kept []errand, requests []store.Leas
 			sh.mu.Lock()
 			if c.lends(e.b, now) && !e.b.gone && !c.draining.Load() {
 				q, ok = e.b.Ask(nodes, now)
-				q.Key, q.ID = e.b.key, newLeaseID()
+				q.Key, q.ID = e.b.key, store.NewLeaseID()
 				e.b.row.UnderWay += q.ReturnHits
 			}
 			e.b.queued = ok
@@ -276,9 +274,4 @@ func (c *courier) fail(batch []errand) {
 		sh.rowOfErrand(e).returned(&Answer{Request: e.give})
 		sh.mu.Unlock()
 	}
-}
-
-func newLeaseID() (id store.LeaseID) {
-	binary.LittleEndian.PutUint64(id[:], rand.Uint64())
-	return id
 }

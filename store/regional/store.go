@@ -2,6 +2,7 @@ package regional
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"hash/maphash"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/memo"
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/steady"
@@ -112,12 +114,8 @@ func New(o Options) (*Store, error) {
 		return nil, errors.New("new regional store: there is no region " + o.Region + "; hint: name it in the layout")
 	}
 	s := &Store{home: o.Home, own: o.Own, region: o.Region, nodes: o.Nodes, budget: o.Budget, seed: maphash.MakeSeed()}
-	if s.budget <= 0 {
-		s.budget = DefaultBudget
-	}
-	if o.MaxBuckets <= 0 {
-		o.MaxBuckets = DefaultMaxBuckets
-	}
+	s.budget = cmp.Or(max(s.budget, 0), DefaultBudget)
+	o.MaxBuckets = cmp.Or(max(o.MaxBuckets, 0), DefaultMaxBuckets)
 	s.shardMax = max(o.MaxBuckets/shardCount, 1)
 	for i := range s.shards {
 		s.shards[i].buckets, s.shards[i].rows = make(map[uint64]*bucket), make(map[string]*row)
@@ -145,12 +143,7 @@ func (s *Store) Supports(l *limit.Limit) error {
 // read is the time, after dropping all rights if it can no longer be trusted.
 func (s *Store) read() time.Duration { return s.clock.Read(s.parted) }
 
-func (s *Store) liveNodes() int64 {
-	if s.nodes == nil {
-		return 1
-	}
-	return int64(max(s.nodes(), 1))
-}
+func (s *Store) liveNodes() int64 { return store.LiveNodes(s.nodes) }
 
 func (s *Store) shardOf(hash uint64) *shard { return &s.shards[hash%shardCount] }
 
@@ -257,16 +250,9 @@ func (s *Store) handBack(b *bucket, now time.Duration) {
 // Watch asks the home for its epoch until ctx ends, where nothing was heard of it for two
 // seconds, so that Stats knows how the home is while nobody asks for hits.
 func (s *Store) Watch(ctx context.Context) {
-	tick := time.NewTicker(lookAgain)
-	defer tick.Stop()
-	for {
+	for range sleep.AtOnce(ctx, lookAgain) {
 		if s.courier.stale() {
 			s.courier.mark()
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
 		}
 	}
 }
@@ -287,17 +273,7 @@ func (s *Store) Drain(ctx context.Context) error {
 		}
 		sh.mu.Unlock()
 	}
-	for {
-		home := s.courier.idle()
-		if home == nil {
-			return nil
-		}
-		select {
-		case <-home:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+	return store.AwaitIdle(ctx, s.courier.idle)
 }
 
 // Close drains for at most the budget. The stores are not its own.

@@ -39,9 +39,7 @@ func testBan(t *testing.T, h Harness) {
 			t.Fatalf("%d µs on, op %d, hits %d: %+v, want %+v", step.at, step.take.Op, step.take.Hits, d, step.want)
 		}
 	}
-	refund, reset := take("key", l, 5), take("key", l, 0)
-	refund.Op, reset.Op = store.Refund, store.Reset
-	results := h.batch(t, refund, take("key", l, 1), reset, take("key", l, 1))
+	results := h.batch(t, op(store.Refund, "key", l, 5), take("key", l, 1), op(store.Reset, "key", l, 0), take("key", l, 1))
 	if results[0].Remaining != 0 || results[1].Allowed || results[2].Remaining != 2 || !results[3].Allowed {
 		t.Errorf("a refund and a reset of a ban: %+v", results)
 	}
@@ -51,9 +49,7 @@ func testBan(t *testing.T, h Harness) {
 // that steps back over the end of the count and of the ban.
 func testBanDenials(t *testing.T, h Harness) {
 	l := h.need(t, twice)
-	refund := take("key", l, 1)
-	refund.Op = store.Refund
-	results := h.batch(t, charge("key", l, 1), refund, charge("key", l, 1), take("key", l, 1), charge("key", l, 0))
+	results := h.batch(t, charge("key", l, 1), op(store.Refund, "key", l, 1), charge("key", l, 1), take("key", l, 1), charge("key", l, 0))
 	for i, want := range [...]int64{1, 2, 1, 1, 1} {
 		if r := results[i]; !r.Allowed || r.Remaining != want {
 			t.Errorf("take %d: %+v, want remaining=%d", i, r, want)
@@ -66,10 +62,8 @@ func testBanDenials(t *testing.T, h Harness) {
 		if d := h.hit(t, "key", l, 0); d.ResetAfter != time.Microsecond {
 			t.Errorf("after a step back over its end: %+v", d)
 		}
-		reset := take("key", l, 0)
-		reset.Op = store.Reset
 		h.SetNow(noon)
-		h.batch(t, reset, charge("key", l, 2))
+		h.batch(t, op(store.Reset, "key", l, 0), charge("key", l, 2))
 	}
 }
 

@@ -26,11 +26,7 @@ func RunBoard(t *testing.T, open func(t *testing.T) Harness) {
 
 func (h Harness) board(t *testing.T) store.Board {
 	t.Helper()
-	board, ok := h.Store.(store.Board)
-	if !ok {
-		t.Fatalf("%T is no store.Board", h.Store)
-	}
-	return board
+	return as[store.Board](t, h.Store)
 }
 
 func (h Harness) post(t *testing.T, node, notice string, ttl time.Duration) {

@@ -9,11 +9,7 @@ import (
 )
 
 // charge makes a take of op Charge.
-func charge(key string, l *limit.Limit, hits int64) store.Take {
-	t := take(key, l, hits)
-	t.Op = store.Charge
-	return t
-}
+func charge(key string, l *limit.Limit, hits int64) store.Take { return op(store.Charge, key, l, hits) }
 
 // testCharge charges what fits and what does not: the answer is a peek at a
 // bucket that then owes, until the instant that the denial of a hit names.

@@ -136,8 +136,7 @@ func testGroupRefund(t *testing.T, h Harness) {
 	l := limit.Must(limit.PerHour(5))
 	h.hit(t, "full", l, 5)
 	h.hit(t, "a", l, 3)
-	refund, reset := take("a", l, 2), take("a", l, 0)
-	refund.Op, reset.Op = store.Refund, store.Reset
+	refund, reset := op(store.Refund, "a", l, 2), op(store.Reset, "a", l, 0)
 	results := h.batch(t, grouped(1, refund, take("full", l, 1), reset)...)
 	if results[0].Remaining != 2 || results[2].Remaining != 2 {
 		t.Errorf("in a denied group: %+v", results)

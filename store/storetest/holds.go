@@ -283,9 +283,7 @@ func testHoldsElsewhere(t *testing.T, h Harness) {
 			if results[0].Decision != want || results[1].Decision != want || !results[2].Allowed {
 				t.Fatalf("renewed and released: %+v, want %+v", results, want)
 			}
-			reset := take(key+" other", l, 0)
-			reset.Op = store.Reset
-			h.batch(t, reset)
+			h.batch(t, op(store.Reset, key+" other", l, 0))
 		}
 	})
 }

@@ -61,12 +61,8 @@ func giveBack(key string, l *limit.Limit, id int, hits int64) store.LeaseRequest
 // lease calls Lease; an error of any grant fails the test.
 func (h Harness) lease(tb testing.TB, requests ...store.LeaseRequest) []store.Grant {
 	tb.Helper()
-	leaser, ok := h.Store.(store.Leaser)
-	if !ok {
-		tb.Fatalf("%T is no store.Leaser", h.Store)
-	}
 	grants := make([]store.Grant, len(requests))
-	leaser.Lease(tb.Context(), requests, grants)
+	as[store.Leaser](tb, h.Store).Lease(tb.Context(), requests, grants)
 	for i := range grants {
 		if grants[i].Err != nil {
 			tb.Fatalf("request %d of %d, key %.40q: %v", i, len(requests), requests[i].Key, grants[i].Err)
@@ -332,8 +328,7 @@ func testResetAndLease(t *testing.T, h Harness) {
 	eachLeased(t, func(t *testing.T, l *limit.Limit, key string) {
 		most := capacity(l)
 		h.lease(t, request(key, l, 1, 60))
-		reset := take(key, l, 0)
-		reset.Op = store.Reset
+		reset := op(store.Reset, key, l, 0)
 		h.batch(t, reset)
 		if g := h.lease(t, giveBack(key, l, 1, 60))[0]; !g.Returned || g.Decision.Remaining != most || g.Decision.ResetAfter != 0 {
 			t.Errorf("given back to an unused bucket: %+v", g)
@@ -351,9 +346,7 @@ func testRefundAndLease(t *testing.T, h Harness) {
 	eachLeased(t, func(t *testing.T, l *limit.Limit, key string) {
 		h.hit(t, key, l, 40)
 		first := h.lease(t, request(key, l, 1, 20))[0]
-		refund := take(key, l, 30)
-		refund.Op = store.Refund
-		if d := h.batch(t, refund)[0]; d.Remaining != first.Decision.Remaining+30 {
+		if d := h.batch(t, op(store.Refund, key, l, 30))[0]; d.Remaining != first.Decision.Remaining+30 {
 			t.Errorf("refund of 30 after %+v: %+v", first.Decision, d)
 		}
 		if g := h.lease(t, giveBack(key, l, 1, 20))[0]; !g.Returned || g.Decision.Remaining < first.Decision.Remaining+30 {

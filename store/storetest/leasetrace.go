@@ -17,18 +17,9 @@ func testLeaseModel(t *testing.T, h Harness) {
 	traces := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		traces++
-		tr := &trace{
-			t: t, rt: rt, h: h,
-			prefix: fmt.Sprintf("lease trace %d ", traces),
-			model:  newModel(),
-			now:    noon,
-			latest: noon,
-			specs:  specs,
-			ops:    []store.Op{store.Hit, store.Hit, store.Hit, store.Charge, store.Refund, store.Reset},
-		}
-		for range 3 {
-			tr.keys = append(tr.keys, tr.drawLimits())
-		}
+		tr := &trace{t: t, rt: rt, h: h, prefix: fmt.Sprintf("lease trace %d ", traces), specs: specs}
+		tr.ops = []store.Op{store.Hit, store.Hit, store.Hit, store.Charge, store.Refund, store.Reset}
+		tr.begin(3)
 		for range rapid.IntRange(1, 30).Draw(rt, "batches") {
 			tr.endLeases()
 			tr.moveClock()

@@ -22,11 +22,7 @@ func RunRegister(t *testing.T, open func(t *testing.T) Harness) {
 
 func (h Harness) register(t *testing.T) store.Register {
 	t.Helper()
-	r, ok := h.Store.(store.Register)
-	if !ok {
-		t.Fatalf("%T is no store.Register", h.Store)
-	}
-	return r
+	return as[store.Register](t, h.Store)
 }
 
 // holds fails the test unless the register is in a version and has a text.

@@ -22,11 +22,7 @@ func RunRoster(t *testing.T, open func(t *testing.T) Harness) {
 // attend fails the test unless so many nodes are alive.
 func (h Harness) attend(t *testing.T, node string, ttl time.Duration, want int) {
 	t.Helper()
-	roster, ok := h.Store.(store.Roster)
-	if !ok {
-		t.Fatalf("%T is no store.Roster", h.Store)
-	}
-	if live, err := roster.Attend(t.Context(), node, ttl); live != want || err != nil {
+	if live, err := as[store.Roster](t, h.Store).Attend(t.Context(), node, ttl); live != want || err != nil {
 		t.Errorf("%.20q for %v: %d nodes, error %v, want %d", node, ttl, live, err, want)
 	}
 }

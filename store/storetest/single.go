@@ -66,8 +66,7 @@ func testDenial(t *testing.T, h Harness) {
 // reset.
 func testBatchOrder(t *testing.T, h Harness) {
 	l := limit.Must(limit.PerMinute(10))
-	refund, reset := take("a", l, 2), take("a", l, 0)
-	refund.Op, reset.Op = store.Refund, store.Reset
+	refund, reset := op(store.Refund, "a", l, 2), op(store.Reset, "a", l, 0)
 	results := h.batch(t,
 		take("a", l, 6), take("b", l, 1), take("a", l, 4), take("a", l, 1), refund, take("a", l, 1),
 		reset, take("a", l, 10), take("b", l, 1))

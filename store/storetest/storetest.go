@@ -20,6 +20,7 @@ package storetest
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -188,8 +189,23 @@ func (h Harness) hit(tb testing.TB, key string, l *limit.Limit, hits int64) limi
 	return h.batch(tb, take(key, l, hits))[0].Decision
 }
 
+// as is a store as what it is besides; the test ends where it is no such thing.
+func as[T any](tb testing.TB, s store.Store) T {
+	tb.Helper()
+	one, ok := s.(T)
+	if !ok {
+		tb.Fatalf("%T is no %v", s, reflect.TypeFor[T]())
+	}
+	return one
+}
+
 func take(key string, l *limit.Limit, hits int64) store.Take {
 	return store.Take{Key: []byte(key), Limit: l, Hits: hits}
+}
+
+// op makes a take of another op than a hit.
+func op(op store.Op, key string, l *limit.Limit, hits int64) store.Take {
+	return store.Take{Key: []byte(key), Limit: l, Hits: hits, Op: op}
 }
 
 // capacity is how many hits l admits at one instant.

@@ -30,15 +30,11 @@ func RunSwaps(t *testing.T, open func(t *testing.T) Harness) {
 // swap asks for one batch.
 func (h Harness) swap(t *testing.T, swaps ...store.Swap) []store.Swapped {
 	t.Helper()
-	s, ok := h.Store.(store.Swapper)
-	if !ok {
-		t.Fatalf("%T is no store.Swapper", h.Store)
-	}
 	answers := make([]store.Swapped, len(swaps))
 	for i := range answers { // what was there before means nothing
 		answers[i] = store.Swapped{Done: true, Found: []byte("x"), Left: 1}
 	}
-	s.Swap(t.Context(), swaps, answers)
+	as[store.Swapper](t, h.Store).Swap(t.Context(), swaps, answers)
 	return answers
 }
 

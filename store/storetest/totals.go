@@ -38,12 +38,8 @@ func total(key string, l *limit.Limit, by byte, hits int64) store.Total {
 // hear calls Import; an error of any result fails the test. It returns what remains of each.
 func (h Harness) hear(tb testing.TB, totals ...store.Total) []int64 {
 	tb.Helper()
-	importer, ok := h.Store.(store.Importer)
-	if !ok {
-		tb.Fatalf("%T is no store.Importer", h.Store)
-	}
 	results := make([]store.Result, len(totals))
-	importer.Import(tb.Context(), totals, results)
+	as[store.Importer](tb, h.Store).Import(tb.Context(), totals, results)
 	remaining := make([]int64, len(totals))
 	for i := range results {
 		if results[i].Err != nil {
@@ -248,13 +244,8 @@ func testTotalModel(t *testing.T, h Harness) {
 	traces := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		traces++
-		tr := &trace{
-			t: t, rt: rt, h: h, prefix: fmt.Sprintf("total %d ", traces), model: newModel(), latest: noon, now: noon,
-			specs: counting, ops: mostlyHits,
-		}
-		for range 3 {
-			tr.keys = append(tr.keys, tr.drawLimits())
-		}
+		tr := &trace{t: t, rt: rt, h: h, prefix: fmt.Sprintf("total %d ", traces), specs: counting, ops: mostlyHits}
+		tr.begin(3)
 		told := map[string][]store.Total{} // by bucket and column
 		for range rapid.IntRange(1, 20).Draw(rt, "batches") {
 			tr.moveClock()

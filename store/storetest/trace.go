@@ -85,18 +85,8 @@ func driveModel(t *testing.T, h Harness, specs []limit.Spec, ops []store.Op) {
 	traces := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		traces++
-		tr := &trace{
-			t: t, rt: rt, h: h,
-			prefix: fmt.Sprintf("trace %d ", traces),
-			model:  newModel(),
-			latest: noon,
-			specs:  specs,
-			ops:    ops,
-		}
-		tr.now = noon
-		for range 4 {
-			tr.keys = append(tr.keys, tr.drawLimits())
-		}
+		tr := &trace{t: t, rt: rt, h: h, prefix: fmt.Sprintf("trace %d ", traces), specs: specs, ops: ops}
+		tr.begin(4)
 		for range rapid.IntRange(1, 30).Draw(rt, "batches") {
 			tr.moveClock()
 			tr.changeLimits()
@@ -118,6 +108,14 @@ type trace struct {
 	specs  []limit.Spec // whose algorithms are drawn
 	ops    []store.Op   // what is drawn
 	log    strings.Builder
+}
+
+// begin begins at noon, with limits for so many keys.
+func (tr *trace) begin(keys int) {
+	tr.model, tr.now, tr.latest = newModel(), noon, noon
+	for range keys {
+		tr.keys = append(tr.keys, tr.drawLimits())
+	}
 }
 
 func (tr *trace) key(i int) string { return fmt.Sprintf("%s%d", tr.prefix, i) }

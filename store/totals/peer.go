@@ -112,9 +112,7 @@ func (s *Store) tell(ctx context.Context, p int, floor int64) error {
 
 // newRound returns an empty round with this node's part of a floor.
 func (s *Store) newRound(floor int64) round {
-	if s.nodes != nil {
-		floor /= int64(max(s.nodes(), 1))
-	}
+	floor /= store.LiveNodes(s.nodes)
 	return round{share: floor}
 }
 

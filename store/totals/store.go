@@ -121,12 +121,8 @@ func New(o Options) (*Store, error) {
 	if s.now == nil {
 		s.now = func() limit.Micros { return limit.MicrosOf(time.Now()) }
 	}
-	if s.budget <= 0 {
-		s.budget = DefaultBudget
-	}
-	if o.MaxBuckets <= 0 {
-		o.MaxBuckets = DefaultMaxBuckets
-	}
+	s.budget = cmp.Or(max(s.budget, 0), DefaultBudget)
+	o.MaxBuckets = cmp.Or(max(o.MaxBuckets, 0), DefaultMaxBuckets)
 	s.shardMax = max(o.MaxBuckets/shardCount, 1)
 	for i := range s.shards {
 		sh := &s.shards[i]

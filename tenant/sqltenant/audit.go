@@ -119,9 +119,14 @@ func state(r *Record) string {
 	if r.empty() {
 		s = accountState{}
 	}
-	text, err := json.Marshal(s)
+	return jsonOf(s)
+}
+
+// jsonOf returns what is made of texts and integers alone as JSON.
+func jsonOf(v any) string {
+	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // strings and integers only
+		panic(err) // there is nothing in it that can fail
 	}
 	return string(text)
 }
@@ -162,24 +167,18 @@ func (d *DB) Changes(ctx context.Context, after int64, n int) ([]Entry, error) {
 // entriesAfter hands over up to n entries of versions after one, in order, as long as
 // more are wanted.
 func entriesAfter(ctx context.Context, q querier, after int64, n int, each func(*Entry) (more bool)) error {
-	rows, err := q.QueryContext(ctx, `SELECT version, at, actor, kind, subject_key, subject, before_state, after_state, hash
-		FROM account_changes WHERE version > $1 ORDER BY version LIMIT $2`, after, n)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return eachRow(ctx, q, `SELECT version, at, actor, kind, subject_key, subject, before_state, after_state, hash
+		FROM account_changes WHERE version > $1 ORDER BY version LIMIT $2`, []any{after, n}, func(rows *sql.Rows) error {
 		var e Entry
 		var at whole
 		if err := rows.Scan(&e.Version, &at, &e.Actor, &e.Kind, &e.Subject.Key, &e.Subject.Value, &e.Before, &e.After, &e.Hash); err != nil {
 			return err
 		}
-		e.At = at.instant()
-		if !each(&e) {
-			return nil
+		if e.At = at.instant(); !each(&e) {
+			return errEnough
 		}
-	}
-	return rows.Err()
+		return nil
+	})
 }
 
 // headings returns the entry of a version, if it is there, and up to MaxPage after it, in

@@ -92,19 +92,11 @@ type DocumentChange struct {
 }
 
 func (c *DocumentChange) validate() error {
-	if err := printable("actor", c.Actor, MaxActor); err != nil {
+	if err := cmp.Or(printable("actor", c.Actor, MaxActor), c.Kind.ofDocument(), printable("name of the document", c.Name, maxDocumentName)); err != nil {
 		return err
 	}
-	if err := c.Kind.ofDocument(); err != nil {
+	if err := printable("reason", c.Reason, MaxReason); c.Reason != "" && err != nil {
 		return err
-	}
-	if err := printable("name of the document", c.Name, maxDocumentName); err != nil {
-		return err
-	}
-	if c.Reason != "" {
-		if err := printable("reason", c.Reason, MaxReason); err != nil {
-			return err
-		}
 	}
 	if c.Kind == TiersDocument && c.Name != DefaultName {
 		return fmt.Errorf("a document of tiers of the name %.64q; hint: there is one, %q", c.Name, DefaultName)
@@ -141,25 +133,22 @@ func (d *DB) PutDocument(ctx context.Context, c DocumentChange) (Document, error
 		after, err = d.putDocument(ctx, w, &c)
 		return err
 	})
-	if err != nil {
-		return Document{}, err
-	}
-	return after, nil
+	return after, err
 }
 
 func (d *DB) putDocument(ctx context.Context, w *writer, c *DocumentChange) (Document, error) {
 	before, err := document(ctx, w.tx, c.Kind, c.Name)
 	if err != nil {
-		return before, d.failed("change a document of", err)
+		return Document{}, d.failed("change a document of", err)
 	}
 	if c.Version != Anyway && c.Version != before.Version {
-		return before, fmt.Errorf("%w: the document is in version %d, not %d", ErrConflict, before.Version, c.Version)
+		return Document{}, fmt.Errorf("%w: the document is in version %d, not %d", ErrConflict, before.Version, c.Version)
 	}
 	if c.Text == before.Text {
 		return before, nil
 	}
 	if err := d.roomFor(ctx, w, c, &before); err != nil {
-		return before, err
+		return Document{}, err
 	}
 	after := Document{Kind: c.Kind, Name: c.Name, Text: c.Text, UpdatedAt: c.At.UTC().Truncate(time.Microsecond), UpdatedBy: c.Actor}
 	after.Version = w.add(Entry{
@@ -175,7 +164,7 @@ func (d *DB) putDocument(ctx context.Context, w *writer, c *DocumentChange) (Doc
 			bind(w.postgres, []any{string(c.Kind), c.Name, after.Text, after.Version, moment(after.UpdatedAt), after.UpdatedBy})...)
 	}
 	if err != nil {
-		return before, d.failed("change a document of", err)
+		return Document{}, d.failed("change a document of", err)
 	}
 	return after, nil
 }
@@ -208,11 +197,7 @@ type documentState struct {
 // state returns the JSON of d for the audit chain, and why it was changed; "{}" for one that is
 // not there, of which nobody says why.
 func (d *Document) state(reason string) string {
-	text, err := json.Marshal(documentState{d.Text, reason})
-	if err != nil {
-		panic(err) // strings only
-	}
-	return string(text)
+	return jsonOf(documentState{d.Text, reason})
 }
 
 // DocumentVersion is what a document was made at one time.
@@ -310,27 +295,23 @@ func (d *DB) Documents(ctx context.Context, kind Kind) ([]Document, error) {
 // documentsOf returns the documents of a kind, and what is wrong with those that it
 // left out.
 func documentsOf(ctx context.Context, q querier, kind Kind) (documents []Document, bad []error, err error) {
-	rows, err := q.QueryContext(ctx, selectDocuments+`WHERE kind = $1 ORDER BY name LIMIT $2`, string(kind), MaxDocuments+1)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer rows.Close()
 	size := 0
-	for rows.Next() {
+	err = eachRow(ctx, q, selectDocuments+`WHERE kind = $1 ORDER BY name LIMIT $2`, []any{string(kind), MaxDocuments + 1}, func(rows *sql.Rows) error {
 		d, err := scanDocument(rows)
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
 		if size += len(d.Text); len(documents) == MaxDocuments || size > MaxDocumentsText {
 			bad = append(bad, fmt.Errorf("%w: documents of the kind %s from %.64q on are left out: more than %d, or more than %d bytes",
 				ErrInvalid, kind, d.Name, MaxDocuments, MaxDocumentsText))
-			break
+			return errEnough
 		}
 		if err := cmp.Or(printable("name", d.Name, maxDocumentName), checkText(d.Text)); err != nil {
 			bad = append(bad, fmt.Errorf("%w: the document %.64q of the kind %s is left out: %w", ErrInvalid, d.Name, kind, err))
-			continue
+			return nil
 		}
 		documents = append(documents, d)
-	}
-	return documents, bad, rows.Err()
+		return nil
+	})
+	return documents, bad, err
 }

@@ -63,11 +63,7 @@ func moreText(more []OverrideLimit) string {
 	if len(more) == 0 {
 		return ""
 	}
-	text, err := json.Marshal(keptLimits(more))
-	if err != nil {
-		panic(err) // strings and integers only
-	}
-	return string(text)
+	return jsonOf(keptLimits(more))
 }
 
 // parseMore is the inverse of moreText, also for what others have written.

@@ -4,8 +4,9 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/headgate/headgate/tenant"
 	"time"
+
+	"github.com/headgate/headgate/tenant"
 )
 
 // TestPausesDouble: a database that is away is asked ever less often, up to a bound, and

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -279,6 +280,9 @@ func addParts(ctx context.Context, q querier, records []Record, from selection) 
 	return nil
 }
 
+// errEnough ends eachRow before the last row, and is no error of it.
+var errEnough = errors.New("enough")
+
 // eachRow runs a statement and hands over its rows.
 func eachRow(ctx context.Context, q querier, statement string, args []any, scan func(*sql.Rows) error) error {
 	rows, err := q.QueryContext(ctx, statement, args...)
@@ -287,51 +291,58 @@ func eachRow(ctx context.Context, q querier, statement string, args []any, scan 
 	}
 	defer rows.Close()
 	for rows.Next() {
-		if err := scan(rows); err != nil {
+		if err := scan(rows); err == errEnough {
+			return nil
+		} else if err != nil {
 			return err
 		}
 	}
 	return rows.Err()
 }
 
-func scanTier(rows *sql.Rows, of map[tenant.Subject]*Record) error {
+// record scans a row, which begins with the subject of a record, and returns that; nil where there
+// is none of it.
+func record(rows *sql.Rows, of map[tenant.Subject]*Record, into ...any) (*Record, error) {
 	var s tenant.Subject
+	err := rows.Scan(append([]any{&s.Key, &s.Value}, into...)...)
+	return of[s], err
+}
+
+// part adds what was read of a row of a part of r, or why that cannot be.
+func part[T any](r *Record, list *[]T, one T, err error) {
+	if err != nil {
+		r.Invalid = append(r.Invalid, err)
+	} else {
+		*list = append(*list, one)
+	}
+}
+
+func scanTier(rows *sql.Rows, of map[tenant.Subject]*Record) error {
 	var t tenant.Assignment
 	var from whole
 	var until maybe
-	if err := rows.Scan(&s.Key, &s.Value, &t.Tier, &from, &until); err != nil {
+	r, err := record(rows, of, &t.Tier, &from, &until)
+	if err != nil || r == nil {
 		return err
 	}
-	r := of[s]
-	if r == nil {
-		return nil
-	}
-	var err error
-	if t.Term, err = term("account_tiers", from, until); err != nil {
-		r.Invalid = append(r.Invalid, err)
-	} else {
-		r.Tiers = append(r.Tiers, t)
-	}
+	t.Term, err = term("account_tiers", from, until)
+	part(r, &r.Tiers, t, err)
 	return nil
 }
 
 func scanOverride(rows *sql.Rows, of map[tenant.Subject]*Record) error {
-	var s tenant.Subject
 	var o Override
 	var quota, until maybe
 	var unit, algorithm, more string
 	var burst, from, created, updated whole
-	if err := rows.Scan(&s.Key, &s.Value, &o.ID, &o.Descriptor, &quota, &unit, &algorithm, &burst, &more,
-		&from, &until, &created, &updated, &o.CreatedBy); err != nil {
+	r, err := record(rows, of, &o.ID, &o.Descriptor, &quota, &unit, &algorithm, &burst, &more,
+		&from, &until, &created, &updated, &o.CreatedBy)
+	if err != nil || r == nil {
 		return err
-	}
-	r := of[s]
-	if r == nil {
-		return nil
 	}
 	// A word that is none, which Headgate has not written, makes this one override
 	// invalid and no error of the query: the other accounts must be read.
-	var unitErr, algorithmErr, err error
+	var unitErr, algorithmErr error
 	o.Unit, unitErr = tenant.ParseUnit(unit)
 	o.Algorithm, algorithmErr = limit.ParseAlgorithm(algorithm)
 	if unitErr != nil || algorithmErr != nil {
@@ -344,32 +355,20 @@ func scanOverride(rows *sql.Rows, of map[tenant.Subject]*Record) error {
 			err = fmt.Errorf("quota_overrides.more_limits: %w", err)
 		}
 	}
-	if err != nil {
-		r.Invalid = append(r.Invalid, err)
-	} else {
-		r.Overrides = append(r.Overrides, o)
-	}
+	part(r, &r.Overrides, o, err)
 	return nil
 }
 
 func scanTopUp(rows *sql.Rows, of map[tenant.Subject]*Record) error {
-	var s tenant.Subject
 	var t tenant.TopUp
 	var hits, from, until whole
-	if err := rows.Scan(&s.Key, &s.Value, &t.ID, &t.Descriptor, &hits, &from, &until); err != nil {
+	r, err := record(rows, of, &t.ID, &t.Descriptor, &hits, &from, &until)
+	if err != nil || r == nil {
 		return err
 	}
-	r := of[s]
-	if r == nil {
-		return nil
-	}
-	var err error
-	if t.Term, err = term("account_top_ups", from, maybe{until, true}); err != nil {
-		r.Invalid = append(r.Invalid, err)
-		return nil
-	}
 	t.Hits = int64(hits)
-	r.TopUps = append(r.TopUps, t)
+	t.Term, err = term("account_top_ups", from, maybe{until, true})
+	part(r, &r.TopUps, t, err)
 	return nil
 }
 

@@ -3,7 +3,6 @@ package sqltenant
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -196,13 +195,9 @@ type ruleRowState struct {
 
 // rowState returns the JSON of what counts of r.
 func rowState(r *RuleRow) string {
-	text, err := json.Marshal(ruleRowState{
+	return jsonOf(ruleRowState{
 		r.Scope, r.Route, r.Method, r.LimitCount, r.WindowMS, r.WeightField, r.Algorithm, r.Burst, r.FailureMode, r.Active,
 	})
-	if err != nil {
-		panic(err) // strings and integers only
-	}
-	return string(text)
 }
 
 const selectRuleRows = `SELECT id, scope, route, method, limit_count, window_ms, coalesce(weight_field, ''), coalesce(algorithm, ''), coalesce(burst, 0), coalesce(failure_mode, ''),
@@ -234,23 +229,19 @@ const rowsAtATime = 100
 // ruleRows returns the rows, and what is wrong with those that it left out. It calls
 // came now and then while rows come.
 func ruleRows(ctx context.Context, q querier, came func()) (all []RuleRow, bad error, err error) {
-	rows, err := q.QueryContext(ctx, selectRuleRows+`ORDER BY id LIMIT $1`, MaxRuleRows+1)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = eachRow(ctx, q, selectRuleRows+`ORDER BY id LIMIT $1`, []any{MaxRuleRows + 1}, func(rows *sql.Rows) error {
 		r, err := scanRuleRow(rows)
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
 		if len(all) == MaxRuleRows {
 			bad = fmt.Errorf("%w: rows of rules from the id %d on are left out: more than %d", ErrInvalid, r.ID, MaxRuleRows)
-			break
+			return errEnough
 		}
 		if all = append(all, r); len(all)%rowsAtATime == 0 {
 			came()
 		}
-	}
-	return all, bad, rows.Err()
+		return nil
+	})
+	return all, bad, err
 }

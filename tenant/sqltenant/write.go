@@ -68,10 +68,7 @@ func (d *DB) UpdateAll(ctx context.Context, changes []Change) ([]Record, error) 
 		records, err = d.updateAll(ctx, w, changes)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return records, nil
+	return records, err
 }
 
 func (d *DB) updateAll(ctx context.Context, w *writer, changes []Change) ([]Record, error) {

@@ -206,18 +206,22 @@ func isGarbage(err error) bool {
 		strings.Contains(text, "received unexpected")
 }
 
+// codeOf returns the code of an error reply, "" of another error.
+func codeOf(err error) string {
+	reply, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		return ""
+	}
+	code, _, _ := strings.Cut(reply.Error(), " ")
+	return code
+}
+
 // NeverRan reports whether an error reply proves that the script had no effect
 // and that the same server may soon answer otherwise.
 func NeverRan(err error) bool {
-	reply, ok := rueidis.IsRedisErr(err)
-	if !ok {
-		return false
-	}
-	text := reply.Error()
-	for _, code := range [...]string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS"} {
-		if strings.HasPrefix(text, code) {
-			return true
-		}
+	switch codeOf(err) {
+	case "LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS":
+		return true
 	}
 	return false
 }
@@ -236,12 +240,7 @@ func AsUnavailable(fault *store.Error) *store.Error {
 // AboutTheCall reports whether an error reply says something about the call, and
 // nothing about how well the server is.
 func AboutTheCall(err error) bool {
-	reply, ok := rueidis.IsRedisErr(err)
-	if !ok {
-		return false
-	}
-	code, _, _ := strings.Cut(reply.Error(), " ")
-	switch code {
+	switch codeOf(err) {
 	case "NOSCRIPT", "MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "WRONGTYPE":
 		return true
 	}
@@ -250,10 +249,7 @@ func AboutTheCall(err error) bool {
 
 // IsTryAgain reports whether the keys of the call lie on two servers, since
 // their slot is being moved.
-func IsTryAgain(err error) bool {
-	reply, ok := rueidis.IsRedisErr(err)
-	return ok && strings.HasPrefix(reply.Error(), "TRYAGAIN")
-}
+func IsTryAgain(err error) bool { return codeOf(err) == "TRYAGAIN" }
 
 // IsWrongType reports whether what has the name of a key is of another program: no value that
 // Headgate writes.
@@ -263,10 +259,7 @@ func IsWrongType(err error) bool {
 }
 
 // IsNoScript reports whether the server does not hold the script.
-func IsNoScript(err error) bool {
-	reply, ok := rueidis.IsRedisErr(err)
-	return ok && strings.HasPrefix(reply.Error(), "NOSCRIPT")
-}
+func IsNoScript(err error) bool { return codeOf(err) == "NOSCRIPT" }
 
 // Fault makes the *store.Error of err, which never contains the password: some
 // servers quote the arguments of a command that they refuse.

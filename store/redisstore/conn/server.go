@@ -189,6 +189,22 @@ func (s *Server) Ping(ctx context.Context) error {
 // Do makes one plain command and returns its answer or a *store.Error. A key that
 // is not there is no error.
 func (s *Server) Do(ctx context.Context, op string, build func(rueidis.Builder) rueidis.Completed) (rueidis.RedisMessage, error) {
+	return s.do(ctx, op, build, func(err error) error { return err })
+}
+
+// Ask is Do for what no decision depends on: a server that refuses to answer is well, and its
+// connection goes on.
+func (s *Server) Ask(ctx context.Context, op string, build func(rueidis.Builder) rueidis.Completed) (rueidis.RedisMessage, error) {
+	return s.do(ctx, op, build, func(err error) error {
+		if IsReply(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+// do makes a command; amiss is what of its error the server is to blame for.
+func (s *Server) do(ctx context.Context, op string, build func(rueidis.Builder) rueidis.Completed, amiss func(error) error) (rueidis.RedisMessage, error) {
 	t, err := s.Enter(ctx)
 	if err != nil {
 		return rueidis.RedisMessage{}, s.Fault(op, err)
@@ -197,27 +213,7 @@ func (s *Server) Do(ctx context.Context, op string, build func(rueidis.Builder) 
 	if rueidis.IsRedisNil(err) {
 		err = nil
 	}
-	s.Leave(t, err)
-	if err != nil {
-		return answer, s.Fault(op, err)
-	}
-	return answer, nil
-}
-
-// Ask is Do for what no decision depends on: a server that refuses to answer is well, and its
-// connection goes on.
-func (s *Server) Ask(ctx context.Context, op string, build func(rueidis.Builder) rueidis.Completed) (rueidis.RedisMessage, error) {
-	t, err := s.Enter(ctx)
-	if err != nil {
-		return rueidis.RedisMessage{}, s.Fault(op, err)
-	}
-	answer, err := t.Session.Client.Do(ctx, build(t.Session.Client.B())).ToMessage()
-	if IsReply(err) {
-		s.Leave(t, nil)
-	} else {
-		s.Leave(t, err)
-	}
-	if err != nil {
+	if s.Leave(t, amiss(err)); err != nil {
 		return answer, s.Fault(op, err)
 	}
 	return answer, nil
