@@ -206,3 +206,16 @@ func FuzzParsePer(f *testing.F) {
 		}
 	})
 }
+
+// TestWindowsOfHitsThatAreBrought: a sliding window has hits of another limit in the window in which they were
+// taken, and those from before the one before it in none.
+func TestWindowsOfHitsThatAreBrought(t *testing.T) {
+	l := Must(Spec{Algorithm: SlidingWindow, Quota: 10, Period: time.Minute})
+	now := epoch - epoch%l.periodMicros + l.periodMicros/2
+	for age, want := range map[int64]int64{0: 5, 45_000_000: 7, 89_000_000: 7, 91_000_000: 9} {
+		s := l.counted([]made{{now - age, 4}}, now)
+		if _, d := Decide(l, s, Micros(now), 1); d.Remaining != want {
+			t.Errorf("hits of %d µs ago: %d are left, want %d", age, d.Remaining, want)
+		}
+	}
+}

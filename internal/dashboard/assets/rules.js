@@ -31,7 +31,7 @@ const usualID = (rule) => rule.id === [rule.domain, ...rule.path].join(".");
 // marks are what else a rule does, in a word each.
 function marks(rule) {
   const beside = [...new Set(rule.limits.map((l) => roles[l.role]).filter(Boolean))];
-  return [rule.shadow ? pill("shadow", "shadow", "The rule says shadow: true") : null, rule.tenant ? pill("plain", "tenant", "The quotas of tenants count in place of its limit") : null, beside.map((b) => pill("plain", b)),
+  return [rule.shadow ? pill("shadow", "shadow", "The rule says shadow_mode: true") : null, rule.tenant ? pill("plain", "tenant", "The quotas of tenants count in place of its limit") : null, beside.map((b) => pill("plain", b)),
     rule.schedule ? pill("plain", "schedule", rule.schedule.join("; ")) : null, rule.soft_limit ? pill("plain", "soft limit", rule.soft_limit) : null].flat().filter(Boolean).flatMap((p) => [" ", p]);
 }
 
