@@ -32,6 +32,7 @@ var fatal = []struct {
 	{"HEADERS that cannot be decoded", func(p *peer) { p.raw(typeHeaders, flagEndHeaders, 1, 0x80) }, http2.ErrCodeCompression, Malformed},
 	{"HEADERS with an index beyond the table", func(p *peer) { p.raw(typeHeaders, flagEndHeaders, 1, 0x80|62) }, http2.ErrCodeCompression, Malformed},
 	{"a table that is too large", func(p *peer) { p.raw(typeHeaders, flagEndHeaders, 1, 0x3f, 0xe2, 0x1f) }, http2.ErrCodeCompression, Malformed},
+	{"three sizes of the table", func(p *peer) { p.raw(typeHeaders, flagEndHeaders, 1, 0x20, 0x3f, 0xe1, 0x1f, 0x20, 0x83) }, http2.ErrCodeCompression, Malformed},
 	{"a block that another frame cuts", func(p *peer) { p.raw(typeHeaders, 0, 1, 0x83); p.raw(typePing, 0, 0, make([]byte, 8)...) }, http2.ErrCodeProtocol, Malformed},
 	{"a block that goes on elsewhere", func(p *peer) { p.raw(typeHeaders, 0, 1, 0x83); p.raw(typeContinuation, 0, 3, 0x83) }, http2.ErrCodeProtocol, Malformed},
 	{"CONTINUATION of nothing", func(p *peer) { p.raw(typeContinuation, flagEndHeaders, 1, 0x83) }, http2.ErrCodeProtocol, Malformed},
@@ -276,6 +277,26 @@ func TestHeaderBomb(t *testing.T) {
 	p.open(5, fields...)
 	p.flush()
 	p.ends(http2.ErrCodeEnhanceYourCalm, LongHeaders)
+}
+
+// Fields that are merged or dropped later count as often as they come: cookies, of which a
+// request has one in the end, and hosts, which stand beside :authority.
+func TestBombsOfMergedFields(t *testing.T) {
+	for _, name := range []string{"cookie", "host"} {
+		p := meet(t, echoServer(), false)
+		for id := uint32(1); id < 4; id += 2 {
+			block := p.header()
+			for range maxFields {
+				block = append(block, p.encode([][2]string{{name, "a"}})...)
+			}
+			p.fr.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block, EndHeaders: true})
+			p.flush()
+			if id == 1 {
+				p.await("the call is refused", func(g *gotten) bool { return g.resets[1] == http2.ErrCodeEnhanceYourCalm })
+			}
+		}
+		p.ends(http2.ErrCodeEnhanceYourCalm, LongHeaders)
+	}
 }
 
 // A call that was reset keeps its place until its work is done, whoever waits for it.

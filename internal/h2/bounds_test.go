@@ -23,6 +23,10 @@ var within = map[string]func(p *peer){
 		p.raw(typeContinuation, flagEndHeaders, 1, block[maxContinuations:]...)
 		p.raw(typeData, flagEndStream, 1, appendPrefix(nil, 0)...)
 	},
+	"two sizes of the table": func(p *peer) {
+		p.raw(typeHeaders, flagEndHeaders, 1, append([]byte{0x20, 0x3f, 0xe1, 0x1f}, p.header()...)...)
+		p.raw(typeData, flagEndStream, 1, appendPrefix(nil, 0)...)
+	},
 	"HEADERS with a priority": func(p *peer) {
 		p.raw(typeHeaders, flagPriority|flagEndHeaders, 1, append([]byte{0, 0, 0, 3, 9}, p.header()...)...)
 		p.raw(typeData, flagEndStream, 1, appendPrefix(nil, 0)...)

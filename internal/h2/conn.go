@@ -39,6 +39,8 @@ type conn struct {
 	// taken in since the client was last told so.
 	received, unacked int
 	keeping
+	bodies    bodies
+	expecting expecting
 	// running are the goroutines of the connection. parked of them wait for the right
 	// to read, which they get by baton. airborne are batches that wait for a store, and
 	// unled says that so many do that nobody reads.
@@ -80,6 +82,8 @@ type stream struct {
 	// ended says that the client has sent all of it, and reset that nobody wants an
 	// answer; serving that the work is under way.
 	ended, reset, serving bool
+	// expected says that it is a fast call whose message has not come whole.
+	expected bool
 	// body is that of a fast call, got how long any body is so far, and declared what
 	// content-length says, -1 for nothing.
 	body          []byte
@@ -123,6 +127,8 @@ const (
 func (c *conn) release(s *stream) {
 	delete(c.streams, s.id)
 	c.ended.add(s.id, s.reset || !s.ended)
+	c.expectNoMore(s)
+	c.dropBody(len(s.body))
 	c.credit(s.uncredited)
 	s.uncredited = 0
 	if s.slow != nil {
@@ -226,6 +232,11 @@ func (c *conn) resetStream(id uint32, why code) {
 	if why == refusedStream {
 		e = Refused
 	}
+	c.resetFor(id, why, e)
+}
+
+// resetFor is resetStream, counted as e.
+func (c *conn) resetFor(id uint32, why code, e Event) {
 	c.server.count(e, 1)
 	c.out = appendReset(c.out, id, why)
 	if !c.resetEarly() {
@@ -236,6 +247,16 @@ func (c *conn) resetStream(id uint32, why code) {
 	} else {
 		c.ended.add(id, true)
 	}
+}
+
+// turnAway answers a call by a status of gRPC before it has come whole. The client need not
+// send the rest, and is not charged for what it has sent.
+func (c *conn) turnAway(s *stream, code uint32, text string) {
+	c.out = c.appendStatus(c.out, s.id, code, text)
+	c.out = appendReset(c.out, s.id, noError)
+	s.reset = true
+	c.earn()
+	c.release(s)
 }
 
 // drop notes that nobody wants the answer of a stream, and releases it unless work of it
@@ -278,6 +299,9 @@ func (c *conn) leave() {
 	c.mu.Lock()
 	c.running--
 	gone := c.running == 0 && c.closed
+	if gone {
+		c.endBodies()
+	}
 	c.mu.Unlock()
 	if gone {
 		c.server.forget(c)

@@ -70,6 +70,10 @@ func (c *conn) take(b *Batch, s *stream, data []byte, end bool) {
 		if c.slowDown(s); s.slow != nil {
 			s.slow.add(data)
 		}
+	case !c.holdBody(len(data)):
+		c.server.count(NoRoom, 1)
+		c.turnAway(s, codeUnavailable, "too many calls wait at this server")
+		return
 	default:
 		s.body = append(s.body, data...)
 	}
@@ -81,6 +85,7 @@ func (c *conn) take(b *Batch, s *stream, data []byte, end bool) {
 // endOfStream notes that the client has sent all of a call.
 func (c *conn) endOfStream(b *Batch, s *stream) {
 	s.ended = true
+	c.expectNoMore(s)
 	switch {
 	case s.declared >= 0 && s.got != s.declared:
 		c.resetStream(s.id, protocolError)

@@ -21,9 +21,5 @@ func (c *conn) enter(s *stream) {
 	if code == 0 {
 		return
 	}
-	c.out = c.appendStatus(c.out, s.id, code, text)
-	c.out = appendReset(c.out, s.id, noError) // it needs none of the body
-	s.reset = true
-	c.earn()
-	c.release(s)
+	c.turnAway(s, code, text)
 }

@@ -22,10 +22,11 @@ type keeping struct {
 
 // Timers of a connection.
 const (
-	ageTimer   = iota // ends it gently
-	drainTimer        // ends the wait for the answer to the PING of a drain
-	graceTimer        // cuts it off
-	stallTimer        // cuts off a client that gives no window
+	ageTimer     = iota // ends it gently
+	drainTimer          // ends the wait for the answer to the PING of a drain
+	graceTimer          // cuts it off
+	stallTimer          // cuts off a client that gives no window
+	messageTimer        // ends calls whose message does not come
 	timers
 )
 

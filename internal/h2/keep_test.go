@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -254,6 +255,63 @@ func TestNobodyReads(t *testing.T) {
 		<-over
 		if s.Counters.Of(TooSlow) != 1 {
 			t.Errorf("counted %d", s.Counters.Of(TooSlow))
+		}
+	})
+}
+
+// While a client does not read, no more is read from it than fills what may wait for it: what it
+// sends on does not become answers that nobody reads.
+func TestNotReadMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &echo{wait: make(chan struct{})}
+		s := &Server{Fast: map[string]Unary{echoPath: e}}
+		client, server := net.Pipe()
+		bystander := meet(t, s, false) // writes the frames of the other one too
+		over := make(chan struct{})
+		go func() {
+			s.ServeConn(context.Background(), server)
+			close(over)
+		}()
+		begin := make([]byte, 1024)
+		n, err := client.Read(begin) // the SETTINGS of the server
+		if err != nil || n == 0 {
+			t.Fatal(err)
+		}
+		write := func() {
+			_, _ = client.Write(bystander.out.Bytes()) // ends with the connection
+			bystander.out.Reset()
+		}
+		bystander.out.WriteString(preface)
+		bystander.fr.WriteSettings()
+		bystander.fr.WriteSettingsAck()
+		bystander.fr.WriteWindowUpdate(0, maxWindow-initialWindow)
+		bystander.ask(1, "wait")
+		go client.Read(begin) // the acknowledgement of SETTINGS
+		write()
+		synctest.Wait()
+		close(e.wait) // its answer waits for the client, so that another goroutine reads
+		synctest.Wait()
+		const calls, length = 60, 8000
+		for id := uint32(3); id < 3+2*calls; id += 2 {
+			bystander.ask(id, strings.Repeat("a", length))
+		}
+		go write()
+		synctest.Wait()
+		e.mu.Lock()
+		taken := 0
+		for _, n := range e.batches {
+			taken += n
+		}
+		e.mu.Unlock()
+		if most := (lowOut+maxRead+maxFrame)/length + 2; taken < 2 || taken > most {
+			t.Errorf("%d calls are taken of a client that does not read, want at most %d", taken, most)
+		}
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		client.Close()
+		<-over
+		if got := s.Counters.Of(TooSlow); got != 1 {
+			t.Errorf("counted %d", got)
 		}
 	})
 }

@@ -127,6 +127,7 @@ func (c *conn) takeIn(b *Batch) {
 		}
 		c.start += length
 	}
+	c.watchMessages(b.now)
 	if c.failed {
 		c.dropped += c.end - c.start
 		c.start, c.end = 0, 0
@@ -170,8 +171,13 @@ func (c *conn) call(b *Batch) {
 	b.unary.Serve(b)
 }
 
-// codeInternal is the gRPC status code for a fault of the server.
-const codeInternal = 13
+// Status codes of gRPC that the transport itself answers by: the call has come to its own
+// timeout, the server has a fault, or it cannot take the call now and another one may.
+const (
+	codeDeadlineExceeded = 4
+	codeInternal         = 13
+	codeUnavailable      = 14
+)
 
 // resume makes the goroutine of a batch that waited the leader again if there is none;
 // else it waits for its turn, unless another one does already. It reports false when the

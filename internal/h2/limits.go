@@ -29,10 +29,20 @@ const (
 	maxHeaderList = 16 << 10
 	maxFields     = 64
 	fieldOverhead = 32
+	// maxResizes is how often one block may change the size of the table of fields: down to
+	// the least that it was since the last block, and to what it is now (RFC 7541, section 4.2).
+	maxResizes = 2
 	// maxLongLists is how often a connection may go beyond them.
 	maxLongLists = 1
 	// maxFast is the longest body of a fast call. A longer one is a slow stream.
 	maxFast = 64 << 10
+	// ownBodies is how many bytes of the bodies of fast calls a connection holds without
+	// regard to Limits.FastBytes, and leaseStep by how much it takes of that.
+	ownBodies = 64 << 10
+	leaseStep = 64 << 10
+	// messageStep is how much later than its own timeout a call may be ended whose message
+	// does not come: so seldom does a connection look for them.
+	messageStep = 10 * time.Millisecond
 	// streamWindow is what a client may send on a stream, and connWindow on all of a
 	// connection, before it has been taken in.
 	streamWindow = 128 << 10
@@ -76,11 +86,12 @@ type Limits struct {
 	// HeaderTimeout is the time from a HEADERS frame to the end of its block; 0 means 5 s.
 	HeaderTimeout time.Duration
 	// IdleTimeout is how long a silent connection is left alone before it is asked
-	// whether anybody is there; 0 means 60 s. PingTimeout is the time for the answer;
-	// 0 means 20 s.
+	// whether anybody is there; 0 means 60 s. PingTimeout is the time for the answer, and
+	// on Linux also for the acknowledgement of any byte that was sent (TCP_USER_TIMEOUT); 0
+	// means 20 s.
 	IdleTimeout, PingTimeout time.Duration
 	// WriteTimeout is how long answers may wait for a client that does not read, or
-	// gives no window; 0 means 10 s.
+	// gives no window; 0 means 10 s. An answer of a slow stream is alone in being ended then.
 	WriteTimeout time.Duration
 	// Age is after which time a connection is ended gently, so that clients spread over
 	// new servers; 0 means 5 minutes, and negative never. It differs by up to 10 % between
@@ -92,6 +103,10 @@ type Limits struct {
 	// SlowBytes is the most bytes of slow streams, of all connections together, that
 	// nobody has read yet; 0 means 64 MiB. Beyond it slow streams are refused.
 	SlowBytes int64
+	// FastBytes is the most bytes of the bodies of fast calls, of all connections together,
+	// beyond the first 64 KiB of each connection; 0 means 64 MiB. A call for whose body
+	// there is no room is answered by UNAVAILABLE.
+	FastBytes int64
 }
 
 func (l Limits) withDefaults() Limits {
@@ -104,6 +119,7 @@ func (l Limits) withDefaults() Limits {
 	l.Age = cmp.Or(l.Age, 5*time.Minute)
 	l.Grace = cmp.Or(l.Grace, 30*time.Second)
 	l.SlowBytes = cmp.Or(l.SlowBytes, 64<<20)
+	l.FastBytes = cmp.Or(l.FastBytes, 64<<20)
 	return l
 }
 
@@ -136,6 +152,9 @@ const (
 	Refused     // too many at one time
 	StreamError // malformed, or out of window
 	Panicked    // a batch that panicked
+	NoRoom      // a body that was too much for all connections together
+	NoMessage   // a call whose message did not come by its own timeout
+	Unread      // a slow answer for which the client gave no window in time
 	events
 )
 
@@ -143,7 +162,7 @@ const (
 var eventNames = [events]string{
 	"connected", "no_preface", "calls", "batches", "slow_streams",
 	"malformed", "flooded", "reset_too_much", "long_headers", "too_slow", "silent", "aged",
-	"refused", "stream_error", "panicked",
+	"refused", "stream_error", "panicked", "no_room", "no_message", "unread",
 }
 
 // String returns the name of e in metrics, such as "reset_too_much".

@@ -115,6 +115,10 @@ func (c *conn) decode(fragment []byte) *block {
 		}
 	} else {
 		c.memo.forget()
+		if resizes(fragment) > maxResizes {
+			c.fail(compressionError, Malformed, "a block changes the size of its table more than twice")
+			return nil
+		}
 	}
 	into := c.decoding
 	if into == nil {
@@ -143,6 +147,18 @@ func (c *conn) decode(fragment []byte) *block {
 		}
 	}
 	return into
+}
+
+// resizes returns how often a block changes the size of the table before its first field.
+func resizes(fragment []byte) (n int) {
+	const kind, resize, more = 0xe0, 0x20, 0x1f
+	for ; len(fragment) > 0 && fragment[0]&kind == resize; n++ {
+		goesOn := fragment[0]&more == more
+		for fragment = fragment[1:]; goesOn && len(fragment) > 0; fragment = fragment[1:] {
+			goesOn = fragment[0]&0x80 != 0
+		}
+	}
+	return n
 }
 
 // request opens a stream.
@@ -179,6 +195,7 @@ func (c *conn) beginCall(b *Batch, s *stream, flags uint8) {
 		s.givenUp = c.arrived.Add(s.block.timeout)
 	}
 	if s.block.unary != nil && flags&flagEndStream == 0 {
+		c.expect(s)
 		c.enter(s)
 		return
 	}

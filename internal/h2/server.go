@@ -65,6 +65,7 @@ type Server struct {
 	ending    bool
 	gone      chan struct{} // closed when no connection is left after ending
 	slowBytes atomic.Int64
+	fastBytes atomic.Int64 // leased by connections
 }
 
 // ErrServerClosed is what Serve returns after Shutdown or Close.
@@ -140,6 +141,7 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn) {
 			return
 		}
 	}
+	setUserTimeout(nc, s.Limits.PingTimeout)
 	c := newConn(s, nc, ctx, cancel)
 	if !s.add(c) {
 		cancel()

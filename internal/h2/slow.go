@@ -32,6 +32,10 @@ type slowStream struct {
 	request                      *http.Request
 	// messages follows what comes, if it is gRPC.
 	messages messages
+	// stall ends an answer that waits for a window, nil while none does; waits is how many
+	// such waits are over.
+	stall *time.Timer
+	waits int
 }
 
 // slowDown hands a stream to the handler of slow ones, with what has come of its body.
@@ -56,6 +60,8 @@ func (c *conn) slowDown(s *stream) {
 	s.slow = w
 	w.messages.follow(s.body)
 	w.add(s.body)
+	c.expectNoMore(s)
+	c.dropBody(len(s.body))
 	s.body = s.body[:0]
 	c.running++
 	go w.run()
@@ -148,6 +154,7 @@ func (w *slowStream) run() {
 		w.s.reset = true
 	}
 	w.discard()
+	w.goesOn()
 	w.over = true
 	c.earn()
 	c.release(w.s)
@@ -302,6 +309,7 @@ func (r *responseWriter) sendLocked() error {
 			c.window -= n
 			w.s.delta -= n
 			r.pending = append(r.pending[:0], r.pending[n:]...)
+			w.goesOn()
 		default:
 			r.await()
 		}
@@ -322,7 +330,7 @@ func (r *responseWriter) await() {
 		c.room.Wait()
 		return
 	}
-	w.changed.Wait()
+	w.waitForWindow()
 }
 
 // sendHead sends the head of the answer if that was not done.

@@ -117,6 +117,19 @@ func (w *Writer) SetCanonical(h http.Header) {
 	}
 }
 
+// Set sets what was written in h, by the spelling under which each field is registered: for
+// answers whose other fields nobody else sets. It allocates as SetCanonical does.
+func (w *Writer) Set(h http.Header) {
+	if w.count == 0 {
+		return
+	}
+	values, text := w.keep()
+	for i := range w.count {
+		values[i] = w.value(i, text)
+		h[w.spelled(w.fields[i].name).own] = values[i : i+1 : i+1]
+	}
+}
+
 // usualFields and usualText are room for an allowed answer with the fields of Draft8 and
 // X-RateLimit-*: 144 bytes together.
 const (

@@ -37,6 +37,11 @@ func TestWriterSetsWhatItAppends(t *testing.T) {
 				h := http.Header{}
 				e.WriteFields(&w, nil, &resp, &s, exampleNow)
 				w.SetCanonical(h)
+				own := http.Header{}
+				w.Set(own)
+				if want := asHeader(fields); !reflect.DeepEqual(own, want) {
+					t.Errorf("%s, %s: %v in their own spelling, want %v", name, answer, own, want)
+				}
 				if len(h) != len(fields) {
 					t.Errorf("%s, %s: %v, want %v", name, answer, h, fields)
 				}
@@ -60,4 +65,11 @@ func TestWriterSetsWhatItAppends(t *testing.T) {
 func named(resp headgate.Response, name string) headgate.Response {
 	resp.Verdicts[0].Name = name
 	return resp
+}
+
+// asHeader returns fields in their own spelling.
+func asHeader(fields []Field) http.Header {
+	h := http.Header{}
+	SetHeader(h, fields)
+	return h
 }

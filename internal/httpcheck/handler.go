@@ -260,7 +260,7 @@ type call struct {
 	body      bytes.Buffer
 	decoder   decoder
 	responses []headgate.Response
-	fields    []httpanswer.Field
+	fields    httpanswer.Writer
 	out       []byte
 }
 
@@ -282,7 +282,6 @@ func (h *handler) release(c *call) {
 	clear(d.ids)
 	clear(d.descriptors)
 	clear(d.entries)
-	clear(c.fields)
 	for i := range c.responses {
 		verdicts := c.responses[i].Verdicts
 		clear(verdicts)
@@ -291,7 +290,7 @@ func (h *handler) release(c *call) {
 	c.checker = nil
 	*d = decoder{requests: d.requests[:0], holds: d.holds[:0], ids: d.ids[:0], descriptors: d.descriptors[:0], entries: d.entries[:0]}
 	c.body.Reset()
-	c.fields, c.out = c.fields[:0], c.out[:0]
+	c.out = c.out[:0]
 	h.calls.Put(c)
 }
 
@@ -381,8 +380,8 @@ func (c *call) response() *headgate.Response {
 
 func (h *handler) writeOne(w http.ResponseWriter, c *call, resp *headgate.Response, t told) {
 	s := h.encoder.Summarize(resp)
-	c.fields = h.encoder.AppendFields(c.fields, &c.decoder.requests[0], resp, &s, h.options.Now())
-	httpanswer.SetHeader(w.Header(), c.fields)
+	h.encoder.WriteFields(&c.fields, &c.decoder.requests[0], resp, &s, h.options.Now())
+	c.fields.Set(w.Header())
 	c.out = appendDecision(c.out, resp, &s, t)
 	media := mediaJSON
 	if !resp.Allowed {

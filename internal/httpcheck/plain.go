@@ -2,7 +2,6 @@ package httpcheck
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 
 	"github.com/headgate/headgate"
@@ -30,9 +29,9 @@ func (h *handler) plain(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s := h.encoder.Summarize(resp)
-	c.fields = h.encoder.AppendFields(c.fields, &c.decoder.requests[0], resp, &s, h.options.Now())
-	c.fields = slices.DeleteFunc(c.fields, func(f httpanswer.Field) bool { return f.Name == "Retry-After" }) // of an answer that is 200
-	httpanswer.SetHeader(w.Header(), c.fields)
+	h.encoder.WriteFields(&c.fields, &c.decoder.requests[0], resp, &s, h.options.Now())
+	c.fields.Set(w.Header())
+	delete(w.Header(), "Retry-After") // of an answer that is 200
 	c.out = append(appendPlain(c.out, resp, &s), '\n')
 	write(w, http.StatusOK, mediaJSON, c.out)
 }
