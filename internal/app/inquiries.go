@@ -216,6 +216,8 @@ func (w *watching) fleetTimeline(ctx context.Context, q adminapi.FleetQuestion) 
 }
 
 // askTimelines asks the other nodes of these names what they have answered over time. Two nodes may have one name.
+// With a secret the question is sealed, so that nobody else can answer for a node. Without one it is not: there are
+// no keys in what is told.
 func (w *watching) askTimelines(ctx context.Context, q adminapi.FleetQuestion, others []string) (map[string][]view.Timeline, error) {
 	if w.inquiry == nil || len(others) == 0 {
 		return nil, nil
@@ -224,7 +226,7 @@ func (w *watching) askTimelines(ctx context.Context, q adminapi.FleetQuestion, o
 	if err != nil {
 		return nil, err
 	}
-	answers, err := w.inquiry.Ask(ctx, inquiry.Question{Kind: timelineQuestion, Node: q.Node, Body: body}, others)
+	answers, err := w.inquiry.Ask(ctx, inquiry.Question{Kind: timelineQuestion, Node: q.Node, Body: body, Sealed: w.inquiry.Seal != nil}, others)
 	lines := map[string][]view.Timeline{}
 	for _, a := range answers {
 		line, bad := view.Timeline{}, a.Err
