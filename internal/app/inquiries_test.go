@@ -264,6 +264,9 @@ func TestFleetTimelineIsSealed(t *testing.T) {
 		unread   bool
 	}{{2, 11, true}, {2, 11, true}, {1, 100, true}, {4, 1111, false}} {
 		sum := summed(t, all[asks], q, want.answered)
+		if asks == 0 && !strings.HasPrefix(sum.Error, `node "c", node "d": `) {
+			t.Errorf("%q does not name who is missing", sum.Error)
+		}
 		if told := strings.Contains(sum.Error, inquiry.ErrUnread.Error()); told != want.unread || len(sum.Points) == 0 {
 			t.Errorf("asked by %s: %+v", all[asks].node.Name, sum)
 		}
@@ -271,6 +274,16 @@ func TestFleetTimelineIsSealed(t *testing.T) {
 			if p.Rates.Allowed != want.rate || p.Whole == want.unread {
 				t.Errorf("asked by %s: %+v, want %v per second", all[asks].node.Name, p, want.rate)
 			}
+		}
+	}
+}
+
+func TestListed(t *testing.T) {
+	for want, names := range map[string][]string{
+		`node "a"`: {"a"}, `node "a", node "b"`: {"b", "a"}, `node "a", node "b", node "c"`: {"c", "b", "a"}, `node "a", node "b", node "c" and 1 more`: {"d", "c", "b", "a"},
+	} {
+		if got := listed(names); got != want {
+			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }
