@@ -454,6 +454,45 @@ func TestOldFilesAreRemoved(t *testing.T) {
 }
 
 // A full buffer fails what does not fit, and nothing else.
+// A file is as old as its last event, compressed or not, and one that somebody writes is not removed, however old.
+func TestAgeOfFiles(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Now()
+	at := now.Add(-48 * time.Hour).Truncate(time.Second)
+	put := func(name string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, batch("a").Lines, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	put("events-left.jsonl.open")
+	written, err := os.Open(put("events-written.jsonl.open"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer written.Close()
+	if ok, err := lock(written); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	parsed, err := parseFiles("file://" + dir + "?keep=72h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := janitor{c: parsed}
+	j.tidy(t.Context(), now)
+	if info, err := os.Stat(filepath.Join(dir, "events-left.jsonl.gz")); err != nil || !info.ModTime().Equal(at) || j.failure() != nil {
+		t.Fatalf("%+v, %v, %v", info, err, j.failure())
+	}
+	j.tidy(t.Context(), now.Add(48*time.Hour))
+	if paths := list(t, dir); len(paths) != 1 || paths[0] != written.Name() {
+		t.Errorf("%q is left", paths)
+	}
+}
+
 func TestFilesBufferIsBounded(t *testing.T) {
 	s := &files{buffer: 10, wake: make(chan struct{}, 1)}
 	s.Write(batch(ids("a", 7)...))
