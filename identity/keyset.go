@@ -26,7 +26,7 @@ type KeySetOptions struct {
 	URL string
 	// AllowLoopback lets URL be plain http on localhost, 127.0.0.0/8 or ::1.
 	AllowLoopback bool
-	// File holds a JSON Web Key Set instead.
+	// File holds a JSON Web Key Set instead. It is a regular file.
 	File string
 	// Client fetches URL; nil means one with net/http's default transport. Its
 	// redirect policy is replaced.

@@ -29,12 +29,19 @@ type keySource interface {
 	forget()
 }
 
-// fileSource reads a file.
+// fileSource reads a regular file.
 type fileSource struct{ path string }
 
 func (s fileSource) forget() {}
 
 func (s fileSource) read(context.Context) ([]byte, error) {
+	info, err := os.Stat(s.path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // a pipe would wait for its writer, and no fetch limit ends that
+		return nil, fmt.Errorf("%s: not a regular file (%s)", s.path, info.Mode().Type())
+	}
 	file, err := os.Open(s.path)
 	if err != nil {
 		return nil, err

@@ -126,6 +126,8 @@ func (c *call) merge(log Events, q *EventsQuestion, told []rulereview.NodeEvents
 
 // ask waits for its turn to ask the other nodes.
 func (t turns) ask(ctx context.Context) (done func(), bad *problem) {
+	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
+	defer cancel()
 	select {
 	case t <- struct{}{}:
 		return func() { <-t }, nil

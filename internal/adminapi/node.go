@@ -152,11 +152,13 @@ func (c *call) span(most int64) (q FleetQuestion, bad *problem) {
 	return q, bad
 }
 
-// maxAsking bounds the questions to other nodes at one time, and askTimeout how long one waits for its turn
-// and its answers.
+// maxAsking bounds the questions to other nodes at one time. turnTimeout is how long one waits for its turn, and
+// askTimeout for that and its answers, which have five seconds, and the store. A connection is given up some 15
+// seconds after the request, so who had no turn must be told of it well before.
 const (
-	maxAsking  = 4
-	askTimeout = 15 * time.Second
+	maxAsking   = 4
+	turnTimeout = 5 * time.Second
+	askTimeout  = 12 * time.Second
 )
 
 // fleetTimeline answers what all nodes have answered over time.

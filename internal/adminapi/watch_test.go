@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/headgate/headgate"
@@ -347,6 +348,22 @@ func TestQuestionsToNodesTakeTurns(t *testing.T) {
 	var bad *problem
 	if err := ask(ctx); !errors.As(err, &bad) || bad.Status != http.StatusServiceUnavailable {
 		t.Errorf("without a turn: %v", err)
+	}
+}
+
+// Who has no turn is told so while the connection still takes an answer.
+func TestTurnsAreNotWaitedForTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		full := make(turns)
+		_, bad := full.ask(t.Context())
+		if waited := time.Since(begun); bad == nil || bad.Status != http.StatusServiceUnavailable || waited != turnTimeout {
+			t.Errorf("%v after %v", bad, waited)
+		}
+	})
+	const connection = 15 * time.Second // of app
+	if askTimeout > connection-time.Second {
+		t.Errorf("a question may take %v, and its connection has %v", askTimeout, connection)
 	}
 }
 

@@ -35,6 +35,7 @@ func ruleAccuracy(r *rules.Rule, by *accuracy.Store, measured accuracy.Report, n
 		Overshoot: measured.Recent.Overshoot, BoundText: describe.Promise(r, nodes),
 	}
 	var excess, approximate float64
+	var added string
 	add := func(l *limit.Limit) {
 		reference := by.ReferenceOf(l)
 		if reference == nil {
@@ -44,7 +45,9 @@ func ruleAccuracy(r *rules.Rule, by *accuracy.Store, measured accuracy.Report, n
 			one.Reference = reference.Algorithm.String()
 		}
 		excess = max(excess, describe.Excess(&r.Mode, l, nodes))
-		approximate = max(approximate, accuracy.Approximation(l, reference))
+		if adds := accuracy.Approximation(l, reference); adds > approximate {
+			approximate, added = adds, approximationText(l)
+		}
 	}
 	for i := range r.Limits {
 		if r.Limits[i].Role == rules.Main {
@@ -54,13 +57,21 @@ func ruleAccuracy(r *rules.Rule, by *accuracy.Store, measured accuracy.Report, n
 	if measured.Last != nil {
 		add(measured.Last)
 	}
-	if approximate > 0 {
-		one.BoundText += "; a sliding_window lets up to limit x (1 + t / window) pass in any time t, sub_windows up to twice the limit in any period"
-	}
-	if one.Bound = excess + approximate; math.IsInf(excess, 0) {
+	one.BoundText += added
+	// (1 + excess) (1 + approximate) - 1: each of the nodes that exceed decides by the algorithm.
+	if one.Bound = excess + approximate + excess*approximate; math.IsInf(excess, 0) {
 		one.Bound = -1
 	}
 	return one, one.Reference != ""
+}
+
+// approximationText says what an algorithm that approximates adds to the excess that a mode promises.
+func approximationText(l *limit.Limit) string {
+	const beside = "; to this the bound adds what the algorithm itself lets pass beyond the limit: "
+	if l.Algorithm == limit.SlidingWindow {
+		return beside + "a sliding_window up to limit x (1 + t / window) in any time t"
+	}
+	return beside + "sub_windows up to twice the limit in any period"
 }
 
 // limitsAlike returns which rules of next limit as they did before, so that what was

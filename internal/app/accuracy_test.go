@@ -2,6 +2,8 @@ package app
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/headgate/headgate/internal/testrules"
@@ -56,7 +58,7 @@ descriptors:
 	want := map[string]row{
 		"exact": {"fixed_window", 0, 0, 0}, "weighed": {"sliding_log", 1, 1, 1}, "large": {"sub_windows", 61.0 / 60, 61.0 / 60, 61.0 / 60},
 		"parts": {"sliding_log", 1, 1, 1}, "many": {"sub_windows", 0, 0, 0},
-		"leased": {"gcra", 0, 0, 0}, "synced": {"sliding_log", -1, 1, 11}, "local": {"token_bucket", -1, 0, 4.5}, "whole": {"sliding_log", -1, 0, 10},
+		"leased": {"gcra", 0, 0, 0}, "synced": {"sliding_log", -1, 1, 21}, "local": {"token_bucket", -1, 0, 4.5}, "whole": {"sliding_log", -1, 0, 10},
 		"tenant": {"sliding_log", 1, 1, 1},
 	}
 	by := measuring(t)
@@ -73,6 +75,12 @@ descriptors:
 			one, ok := ruleAccuracy(r, by, measured, nodes)
 			if ok != listed {
 				t.Errorf("%s: %t, want %t", r.ID, ok, listed)
+			}
+			if adds := strings.Contains(one.BoundText, "to this the bound adds"); ok && adds != slices.Contains([]string{"weighed", "large", "parts", "synced", "tenant"}, r.ID) {
+				t.Errorf("%s: %s", r.ID, one.BoundText)
+			}
+			if names := strings.Contains(one.BoundText, "sliding_window"); names && r.ID == "parts" || !names && r.ID == "weighed" {
+				t.Errorf("%s: %s", r.ID, one.BoundText)
 			}
 			if bound := [3]float64{w.unknown, w.one, w.eleven}[i]; ok && (one.Bound != bound || one.Reference != w.reference || one.BoundText == "" || one.Rule != r.ID || one.Decided != 7 || one.Overshoot != 2) {
 				t.Errorf("%d nodes: %+v, want bound %v by %s", nodes, one, bound, w.reference)

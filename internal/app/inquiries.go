@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/headgate/headgate/internal/adminapi"
@@ -205,7 +208,7 @@ func (w *watching) fleetTimeline(ctx context.Context, q adminapi.FleetQuestion) 
 	sum := timeline.Sum(told, q.To)
 	switch {
 	case err != nil:
-		sum.Error = err.Error()
+		sum.Error = strings.ReplaceAll(err.Error(), "\n", "; ")
 	case q.Node == "" && fleet.Live > len(fleet.Nodes):
 		sum.Error = fmt.Sprintf("%d of %d live nodes tell of themselves: the others are not in these numbers", len(fleet.Nodes), fleet.Live)
 		for i := range sum.Points {
@@ -216,6 +219,8 @@ func (w *watching) fleetTimeline(ctx context.Context, q adminapi.FleetQuestion) 
 }
 
 // askTimelines asks the other nodes of these names what they have answered over time. Two nodes may have one name.
+// With a secret the question is sealed, so that nobody else can answer for a node. Without one it is not: there are
+// no keys in what is told.
 func (w *watching) askTimelines(ctx context.Context, q adminapi.FleetQuestion, others []string) (map[string][]view.Timeline, error) {
 	if w.inquiry == nil || len(others) == 0 {
 		return nil, nil
@@ -224,18 +229,36 @@ func (w *watching) askTimelines(ctx context.Context, q adminapi.FleetQuestion, o
 	if err != nil {
 		return nil, err
 	}
-	answers, err := w.inquiry.Ask(ctx, inquiry.Question{Kind: timelineQuestion, Node: q.Node, Body: body}, others)
+	answers, err := w.inquiry.Ask(ctx, inquiry.Question{Kind: timelineQuestion, Node: q.Node, Body: body, Sealed: w.inquiry.Seal != nil}, others)
 	lines := map[string][]view.Timeline{}
+	bad := map[string][]string{} // nodes by what is wrong with their answers
 	for _, a := range answers {
-		line, bad := view.Timeline{}, a.Err
-		if bad == nil {
-			line, bad = timeline.Unpack(a.Body)
+		line, wrong := view.Timeline{}, a.Err
+		if wrong == nil {
+			line, wrong = timeline.Unpack(a.Body)
 		}
-		if bad != nil {
-			err = fmt.Errorf("node %q: %w", a.Node, bad)
+		if wrong != nil {
+			bad[wrong.Error()] = append(bad[wrong.Error()], a.Node)
 			continue
 		}
 		lines[a.Node] = append(lines[a.Node], line)
 	}
+	for _, wrong := range slices.Sorted(maps.Keys(bad)) {
+		err = errors.Join(err, fmt.Errorf("%s: %s", listed(bad[wrong]), wrong))
+	}
 	return lines, err
+}
+
+// listed names nodes, the first in the alphabet.
+func listed(names []string) string {
+	const most = 3
+	slices.Sort(names)
+	text := fmt.Sprintf("node %.80q", names[0])
+	for _, name := range names[1:min(len(names), most)] {
+		text += fmt.Sprintf(", node %.80q", name)
+	}
+	if more := len(names) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

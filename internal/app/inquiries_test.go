@@ -251,6 +251,43 @@ func TestFleetTimelineOfAnotherVersion(t *testing.T) {
 	}
 }
 
+// Of a fleet with a secret the sum has only what who shares it has sealed: who can write to the store adds
+// nothing to it. The others are named, and answered by those that share one.
+func TestFleetTimelineIsSealed(t *testing.T) {
+	now := time.Now().Truncate(time.Minute)
+	all := askedNodes(t, now, asked{name: "a", perSecond: 1, secret: "ours"}, asked{name: "b", perSecond: 10, secret: "ours"},
+		asked{name: "c", perSecond: 100, secret: "theirs"}, asked{name: "d", perSecond: 1000})
+	q := adminapi.FleetQuestion{From: now.Add(-time.Minute), To: now, Most: 10}
+	for asks, want := range []struct {
+		answered int
+		rate     float64
+		unread   bool
+	}{{2, 11, true}, {2, 11, true}, {1, 100, true}, {4, 1111, false}} {
+		sum := summed(t, all[asks], q, want.answered)
+		if asks == 0 && !strings.HasPrefix(sum.Error, `node "c", node "d": `) {
+			t.Errorf("%q does not name who is missing", sum.Error)
+		}
+		if told := strings.Contains(sum.Error, inquiry.ErrUnread.Error()); told != want.unread || len(sum.Points) == 0 {
+			t.Errorf("asked by %s: %+v", all[asks].node.Name, sum)
+		}
+		for _, p := range sum.Points {
+			if p.Rates.Allowed != want.rate || p.Whole == want.unread {
+				t.Errorf("asked by %s: %+v, want %v per second", all[asks].node.Name, p, want.rate)
+			}
+		}
+	}
+}
+
+func TestListed(t *testing.T) {
+	for want, names := range map[string][]string{
+		`node "a"`: {"a"}, `node "a", node "b"`: {"b", "a"}, `node "a", node "b", node "c"`: {"c", "b", "a"}, `node "a", node "b", node "c" and 1 more`: {"d", "c", "b", "a"},
+	} {
+		if got := listed(names); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 // eventsSince asks for all events since an instant.
 func eventsSince(at time.Time) adminapi.EventsQuestion {
 	return adminapi.EventsQuestion{Filter: view.EventFilter{Since: at.UnixMilli()}}

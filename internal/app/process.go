@@ -116,9 +116,10 @@ func newProcess(s *config.Settings, does config.Does, k *keys, o Options) (*proc
 		},
 	})
 	hot := &hotReporter{metrics: metrics, logger: o.Logger}
-	sweepLeftovers(s.StateDir, o.Logger)
+	release := holdState(s.StateDir, o.Logger)
 	stores, err := newStack(s, does.Decide, hot)
 	if err != nil {
+		release()
 		return nil, err
 	}
 	stores.watch(metrics)
@@ -130,6 +131,7 @@ func newProcess(s *config.Settings, does config.Does, k *keys, o Options) (*proc
 		observer: &observers{metrics: metrics, logger: o.Logger}, stack: stores, hot: hot,
 		health:    &health{logger: o.Logger, metrics: metrics, hurry: make(chan struct{}, 1)},
 		rollBacks: tenantsource.NewRollBacks(o.Logger), floods: &floods{logger: o.Logger},
+		atEnd: []func(){release},
 	}
 	metrics.WatchFloods(p.floods.total)
 	p.inlets.logger = o.Logger

@@ -175,7 +175,7 @@ func (j *janitor) compress(ctx context.Context, f *os.File, path string) error {
 		return nil // a crash came before f was removed
 	}
 	unfinished := path + unfinishedSuffix
-	z, err := os.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, filePerm)
+	z, err := anew(unfinished)
 	if err != nil {
 		return err
 	}
@@ -187,6 +187,17 @@ func (j *janitor) compress(ctx context.Context, f *os.File, path string) error {
 		return errors.Join(err, os.Remove(unfinished))
 	}
 	return j.syncDir()
+}
+
+// anew begins a file. What a crash has left there is removed, and never opened: it may as well be a link to a file
+// of somebody else, or a pipe that would wait for its reader.
+func anew(path string) (*os.File, error) {
+	if info, err := os.Lstat(path); err == nil && !info.IsDir() {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, filePerm)
 }
 
 // zip writes f to z, which gets its time: that of the last event.

@@ -229,6 +229,7 @@ func usageError(err error) error {
 	if strings.Contains(err.Error(), hintMark) {
 		return err
 	}
+	err = onlyNear(err)
 	for _, word := range parserWords {
 		if found := word.of.FindStringSubmatch(err.Error()); found != nil {
 			return fmt.Errorf(word.say, found[1], found[2])

@@ -69,6 +69,7 @@ func (c *recommendCmd) Run(std *stdio) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
+	std = std.until(ctx)
 	text, err := c.text(ctx, std)
 	if err != nil {
 		return &codeError{exitUsage, unprinted(err)}

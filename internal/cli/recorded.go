@@ -115,7 +115,7 @@ func (f *recordedFlags) source(ctx context.Context, std *stdio, o *replay.Option
 	case kinds > 1:
 		return errors.New("--events, --kafka and --access-log: what several hold would count twice; hint: one of them")
 	case len(f.AccessLog) > 0:
-		o.Inputs, err = f.accessLogs(std, o, a)
+		o.Inputs, err = f.accessLogs(ctx, std, o, a)
 	default:
 		o.Inputs, err = f.events(ctx, std, o, accounts)
 	}
@@ -137,7 +137,7 @@ func (f *recordedFlags) events(ctx context.Context, std *stdio, o *replay.Option
 	}
 	decoder := func() (replay.Decoder, error) { return replay.Events(o.Values), nil }
 	if f.Kafka == "" {
-		return f.inputs(std, f.Events, decoder)
+		return f.inputs(ctx, std, f.Events, decoder)
 	}
 	if len(f.Files) > 0 {
 		return nil, fmt.Errorf("%s: --kafka has no files; hint: --events", f.Files[0])
@@ -154,7 +154,7 @@ func (f *recordedFlags) events(ctx context.Context, std *stdio, o *replay.Option
 }
 
 // accessLogs returns files of access logs.
-func (f *recordedFlags) accessLogs(std *stdio, o *replay.Options, a answers) ([]replay.Input, error) {
+func (f *recordedFlags) accessLogs(ctx context.Context, std *stdio, o *replay.Options, a answers) ([]replay.Input, error) {
 	known := apikeys.Accounts{Snapshot: func() *tenant.Snapshot { return o.Tenants }}
 	source, err := identityfile.Load(identityfile.Options{
 		Path: f.Identity,
@@ -191,14 +191,14 @@ func (f *recordedFlags) accessLogs(std *stdio, o *replay.Options, a answers) ([]
 	if format == "common" || format == "nginx" {
 		format = replay.Combined
 	}
-	return f.inputs(std, f.AccessLog, func() (replay.Decoder, error) { return access.Decoder(format) })
+	return f.inputs(ctx, std, f.AccessLog, func() (replay.Decoder, error) { return access.Decoder(format) })
 }
 
 // maxFiles bounds the inputs: each is looked into before the first line counts.
 const maxFiles = 100_000
 
-// inputs returns files.
-func (f *recordedFlags) inputs(std *stdio, first []string, decoder func() (replay.Decoder, error)) ([]replay.Input, error) {
+// inputs returns files. Those that can be read once, and so may have nothing to read for ever, end with ctx.
+func (f *recordedFlags) inputs(ctx context.Context, std *stdio, first []string, decoder func() (replay.Decoder, error)) ([]replay.Input, error) {
 	paths := slices.Concat(first, f.Files)
 	if len(paths) > maxFiles {
 		return nil, fmt.Errorf("%d files; hint: at most %d", len(paths), maxFiles)
@@ -209,7 +209,11 @@ func (f *recordedFlags) inputs(std *stdio, first []string, decoder func() (repla
 			list = append(list, replay.Input{Name: "<stdin>", Open: func() (io.ReadCloser, error) { return io.NopCloser(std.in), nil }, Decoder: decoder})
 			continue
 		}
-		list = append(list, replay.Input{Name: path, Open: func() (io.ReadCloser, error) { return openRecorded(path) }, Again: isRegular(path), Decoder: decoder})
+		input := replay.Input{Name: path, Open: func() (io.ReadCloser, error) { return openRecorded(path) }, Again: isRegular(path), Decoder: decoder}
+		if open := input.Open; !input.Again {
+			input.Open = func() (io.ReadCloser, error) { return untilEnd(ctx, open), nil }
+		}
+		list = append(list, input)
 	}
 	return list, nil
 }

@@ -62,6 +62,7 @@ func (c *replayCmd) Run(std *stdio) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
+	std = std.until(ctx)
 	o, err := c.options(ctx, std)
 	if err != nil {
 		return &codeError{exitUsage, unprinted(err)}

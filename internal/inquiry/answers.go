@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // inquiry is a question that is being asked.
@@ -16,38 +17,53 @@ type inquiry struct {
 	seal  *Seal
 }
 
-// read returns what is believed of the notices on the board of the answers, how many answers are of nobody who
-// was asked, and whether all nodes have answered. Of a name under which more nodes have answered than have it
-// nothing is believed: nobody can tell which of them it is.
-func (q *inquiry) read(notices map[string][]byte) (answers []Answer, strange int, all bool) {
+// heard is what one look at the board of the answers has told.
+type heard struct {
+	answers []Answer // what is believed, and why nothing of a node is
+	strange int      // how many answers are of nobody who was asked
+	all     bool     // all nodes have answered
+	// settled says that there is an answer in the name of each node, though not each is believed.
+	settled bool
+}
+
+// enough reports whether there is nothing more to wait for so long after the question was asked.
+func (h *heard) enough(waited time.Duration) bool {
+	return h.all || h.settled && waited >= refusedAfter
+}
+
+// read returns what the notices on the board of the answers tell. Of a name under which more nodes have answered
+// than have it nothing is believed: nobody can tell which of them it is.
+func (q *inquiry) read(notices map[string][]byte) heard {
 	asked := map[string]int{}
 	for _, node := range q.nodes {
 		asked[node]++
 	}
-	heard, unread := map[string][]Answer{}, map[string]bool{}
+	h := heard{all: true, settled: true}
+	believed, unread := map[string][]Answer{}, map[string]int{}
 	for _, a := range whole(notices) {
 		switch {
 		case asked[a.Node] == 0:
-			strange++
+			h.strange++
 		case !q.believe(&a):
-			unread[a.Node] = true
+			unread[a.Node]++
 		default:
-			heard[a.Node] = append(heard[a.Node], a)
+			believed[a.Node] = append(believed[a.Node], a)
 		}
 	}
-	all = true
 	for node, of := range asked {
-		list := heard[node]
-		if n := len(list); n > of {
-			strange += n
+		list := believed[node]
+		n := len(list)
+		if n > of {
+			h.strange += n
 			list = []Answer{{Node: node, Err: fmt.Errorf("%d answers are there in its name, which %d nodes have", n, of)}}
-		} else if n < of && unread[node] {
+		} else if n < of && unread[node] > 0 {
 			list = append(list, Answer{Node: node, Err: ErrUnread})
 		}
-		all = all && len(heard[node]) == of
-		answers = append(answers, list...)
+		h.all = h.all && n == of
+		h.settled = h.settled && (n == of || n < of && n+unread[node] >= of)
+		h.answers = append(h.answers, list...)
 	}
-	return answers, strange, all
+	return h
 }
 
 // believe opens an answer, and reports whether the node that it names has given it to this question.

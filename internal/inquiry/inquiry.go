@@ -38,6 +38,10 @@ const (
 	maxNotices = 200
 	// lookEvery is how often questions are looked for, and busyEvery how often for busyFor after one.
 	lookEvery, busyEvery, busyFor = time.Second, 250 * time.Millisecond, time.Minute
+	// refusedAfter is how long a node is waited for in whose name something stands that is not believed. Who does
+	// not share the secret says so, but anybody who can write to the store can say it for a node that does: so that
+	// one has the time in which it looks and answers.
+	refusedAfter = lookEvery + busyEvery
 	// gatherFirst is after how long answers are looked for at first, and gatherLast at last: each look reads
 	// what is there.
 	gatherFirst, gatherLast = 100 * time.Millisecond, 800 * time.Millisecond
@@ -126,7 +130,7 @@ type Desk struct {
 func New(o Options) *Desk { return &Desk{Options: o, own: map[string]bool{}} }
 
 // Ask asks the nodes of these names, a name as often as it has nodes, and returns what they have answered as soon
-// as all have; fewer where MaxWait or ctx ends before, with an error where the store does not let answers be read,
+// as all have, or have said that they do not share the secret; fewer where MaxWait or ctx ends before, with an error where the store does not let answers be read,
 // or where answers of others are there that may have taken the place of those that are missing.
 func (d *Desk) Ask(ctx context.Context, q Question, nodes []string) ([]Answer, error) {
 	switch {
@@ -176,9 +180,11 @@ func (d *Desk) asks(name string, now bool) {
 	}
 }
 
-// gather waits for the answers to a question.
-func (d *Desk) gather(ctx context.Context, q *inquiry) (answers []Answer, err error) {
-	var strange int
+// gather waits for the answers to a question that was asked now.
+func (d *Desk) gather(ctx context.Context, q *inquiry) ([]Answer, error) {
+	var h heard
+	var err error
+	asked := time.Now()
 	for pause := gatherFirst; sleep.For(ctx, pause) == nil; pause = min(2*pause, gatherLast) {
 		var notices map[string][]byte
 		if err = call(ctx, func(ctx context.Context) (err error) {
@@ -187,18 +193,19 @@ func (d *Desk) gather(ctx context.Context, q *inquiry) (answers []Answer, err er
 		}); err != nil {
 			continue
 		}
-		var all bool
-		if answers, strange, all = q.read(notices); all {
-			return answers, nil
+		if h = q.read(notices); h.enough(time.Since(asked)) {
+			break
 		}
 	}
 	switch {
+	case h.all:
+		return h.answers, nil
 	case err != nil:
 		err = fmt.Errorf("read what the other nodes answer: %w", err)
-	case strange > 0:
-		err = fmt.Errorf("%d answers are passed over: they are under names of no node that was asked, or more than one node gives; hint: who else writes to this store?", strange)
+	case h.strange > 0:
+		err = fmt.Errorf("%d answers are passed over: they are under names of no node that was asked, or more than one node gives; hint: who else writes to this store?", h.strange)
 	}
-	return answers, err
+	return h.answers, err
 }
 
 // Run answers questions of other nodes until ctx ends.

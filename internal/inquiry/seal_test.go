@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/headgate/headgate/internal/eventually"
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore"
 )
 
 func sealOf(t *testing.T, secret string) *Seal {
@@ -80,6 +83,77 @@ func TestOtherSecrets(t *testing.T) {
 	}
 }
 
+// looked are the boards of a store, and count how often answers were looked for.
+type looked struct {
+	*redisstore.Store
+	looks atomic.Int64
+}
+
+func (l *looked) BoardOf(name string) store.Board {
+	if isName(name) {
+		l.looks.Add(1)
+	}
+	return l.Store.BoardOf(name)
+}
+
+// A node that does not share the secret says so, and is not waited for as one that says nothing is.
+func TestRefusalsAreNotWaitedFor(t *testing.T) {
+	f := newSealedFleet(t, map[string]*Seal{"b": sealOf(t, "another"), "c": sealOf(t, "one")}, "b", "c", "d")
+	boards := &looked{Store: f.store}
+	d := New(Options{Boards: boards, Node: "a", ID: "a", Seal: sealOf(t, "one")})
+	eventually.True(t, "b and d have refused, and c has answered", func() bool {
+		boards.looks.Store(0)
+		answers, err := d.Ask(t.Context(), Question{Kind: "echo", Sealed: true, Body: json.RawMessage(`"x"`)}, []string{"b", "c", "d"})
+		var unread, told int
+		for _, a := range answers {
+			if errors.Is(a.Err, ErrUnread) {
+				unread++
+			} else if a.Node == "c" && a.Err == nil {
+				told++
+			}
+		}
+		return err == nil && unread == 2 && told == 1 && boards.looks.Load() <= 5 // of 8 that there is time for
+	})
+}
+
+// What is put up for a node that does share the secret does not end the time in which it answers.
+func TestForgedRefusals(t *testing.T) {
+	seal := sealOf(t, "one")
+	q := &inquiry{Question: Question{Kind: "events", Sealed: true}, name: newName(), nodes: []string{"a", "b", "b"}, seal: seal}
+	put := func(notices map[string][]byte, node, id string, body []byte) {
+		notices[id+"/0"] = split(node, body)[0]
+	}
+	sealed := func(node, id string) []byte {
+		return seal.Close([]byte("told"), answerPurpose(q.name, "events", node, id)...)
+	}
+	notices := map[string][]byte{}
+	for _, c := range []struct {
+		what     string
+		node, id string
+		body     []byte
+		at, late bool // whether that is enough at once, and after the time for refusals
+	}{
+		{"a refuses", "a", "1", nil, false, false},
+		{"one of b refuses", "b", "2", nil, false, false},
+		{"so does the other", "b", "3", nil, false, true},
+		{"what is none of the three", "z", "4", nil, false, true},
+		{"one of b has answered after all", "b", "5", sealed("b", "5"), false, true},
+		{"both have", "b", "6", sealed("b", "6"), false, true},
+		{"a has", "a", "7", sealed("a", "7"), true, true},
+		{"b is there three times", "b", "8", sealed("b", "8"), false, false},
+	} {
+		put(notices, c.node, c.id, c.body)
+		h := q.read(notices)
+		if at, late := h.enough(refusedAfter-1), h.enough(refusedAfter); at != c.at || late != c.late {
+			t.Errorf("%s: %t at once, %t later, want %t, %t: %+v", c.what, at, late, c.at, c.late, h)
+		}
+	}
+	h := q.read(nil)
+	if h.enough(MaxWait) {
+		t.Errorf("nobody has said anything: %+v", h)
+	}
+}
+
 // A sealed question cannot be put up under another name, changed, or written without the secret.
 func TestForgedQuestions(t *testing.T) {
 	seal := sealOf(t, "one")
@@ -139,15 +213,15 @@ func TestRepeatedAnswers(t *testing.T) {
 	} {
 		notices := map[string][]byte{}
 		put(notices, "a", "id", purpose)
-		answers, _, all := q.read(notices)
-		if all || len(answers) != 1 || answers[0].Node != "a" || !errors.Is(answers[0].Err, ErrUnread) {
-			t.Errorf("%s: %+v", what, answers)
+		h := q.read(notices)
+		if h.all || h.settled || len(h.answers) != 1 || h.answers[0].Node != "a" || !errors.Is(h.answers[0].Err, ErrUnread) {
+			t.Errorf("%s: %+v", what, h)
 		}
 		put(notices, "a", "true", answerPurpose(q.name, "events", "a", "true"))
 		put(notices, "b", "b", answerPurpose(q.name, "events", "b", "b"))
-		answers, _, all = q.read(notices)
-		if !all || len(answers) != 2 || answers[0].Err != nil || answers[1].Err != nil {
-			t.Errorf("%s: it takes the place of what is true: %+v", what, answers)
+		h = q.read(notices)
+		if !h.all || len(h.answers) != 2 || h.answers[0].Err != nil || h.answers[1].Err != nil {
+			t.Errorf("%s: it takes the place of what is true: %+v", what, h)
 		}
 	}
 }

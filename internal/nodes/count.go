@@ -95,7 +95,7 @@ func (m *Count) Tell() {
 	case m.Initial > 0:
 		why = "the last known number, from --state-dir, until the store tells"
 	}
-	m.Logger.Info("rules that are local divide their limits by the number of nodes", "nodes", cmp.Or(m.Initial, 1), "why", why)
+	m.Logger.Info("this node reckons with so many nodes, by which rules that are local divide their limits", "nodes", cmp.Or(m.Initial, 1), "why", why)
 }
 
 // Beat is told of each answer of the store to the question how many nodes there are, or

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -26,6 +27,9 @@ func TestSweep(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, partOf+"dir.1"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Symlink(filepath.Join(dir, "nodes"), filepath.Join(dir, partOf+"link.1")); err != nil {
+		t.Fatal(err)
+	}
 	if removed, err := Sweep(dir); err != nil || removed != 1 {
 		t.Errorf("%d removed, %v", removed, err)
 	}
@@ -37,12 +41,40 @@ func TestSweep(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	want := append(slices.Clone(others), "timeline", partOf+"dir.1")
+	want := append(slices.Clone(others), "timeline", partOf+"dir.1", partOf+"link.1")
 	slices.Sort(want)
 	if !slices.Equal(names, want) {
 		t.Errorf("there is %q, want %q", names, want)
 	}
 	if removed, err := Sweep(filepath.Join(dir, "none")); err != nil || removed != 0 {
 		t.Errorf("no directory: %d removed, %v", removed, err)
+	}
+}
+
+// What could not be written leaves nothing behind, and what is there as it was.
+func TestWriteWholeThatFails(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "timeline")
+	if err := os.Mkdir(path, 0o700); err != nil { // no file takes its name
+		t.Fatal(err)
+	}
+	if err := WriteWhole(path, []byte("whole")); err == nil {
+		t.Error("a directory is replaced")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 || !entries[0].IsDir() {
+		t.Errorf("there is %v, %v", entries, err)
+	}
+}
+
+// A file is read up to its bound, and one that is larger not at all.
+func TestReadWholeIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "nodes")
+	write(t, path, "1234")
+	if text, err := ReadWhole(path, 4); err != nil || string(text) != "1234" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if text, err := ReadWhole(path, 3); err == nil || !strings.Contains(err.Error(), "4 bytes; hint: at most 3") || text != nil {
+		t.Errorf("%q, %v", text, err)
 	}
 }

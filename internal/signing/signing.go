@@ -38,7 +38,7 @@ func LoadSigner(path string) (*Signer, error) {
 	if block != nil {
 		if key, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
 			if private, ok := key.(ed25519.PrivateKey); ok {
-				return &Signer{private, mode.IsRegular() && mode.Perm()&everybody != 0}, nil
+				return &Signer{private, mode.Perm()&everybody != 0}, nil
 			}
 		}
 	}
@@ -96,17 +96,21 @@ func (v *Verifier) Signed(text []byte, signature string) bool {
 	return slices.ContainsFunc(v.keys, func(key ed25519.PublicKey) bool { return ed25519.Verify(key, text, raw) })
 }
 
+// readKeys reads a regular file, and what others may do with it.
 func readKeys(path string) ([]byte, fs.FileMode, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() { // a pipe would wait for its writer
+		return nil, 0, fmt.Errorf("%s: not a regular file (%s); hint: is this the right file?", path, info.Mode().Type())
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, 0, err
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1)) // a device tells no size
+	data, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1)) // it may grow meanwhile
 	if err == nil && len(data) > maxKeyFile {
 		err = fmt.Errorf("%s: too large; hint: is this the right file?", path)
 	}

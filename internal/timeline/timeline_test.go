@@ -1,7 +1,9 @@
 package timeline
 
 import (
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io/fs"
 	"math"
 	"math/rand/v2"
@@ -283,9 +285,11 @@ func TestBadFiles(t *testing.T) {
 	good := line.encode()
 	flipped := slices.Clone(good)
 	flipped[len(mark)+9] ^= 1
+	odd := append(slices.Clone(good[:len(good)-crc32.Size]), 0)
+	odd = binary.LittleEndian.AppendUint32(odd, crc32.ChecksumIEEE(odd))
 	for name, data := range map[string][]byte{
 		"empty": {}, "other": []byte("nodes 3\n"), "mark": []byte(mark), "short": good[:len(good)-1], "long": append(slices.Clone(good), 0),
-		"flipped": flipped, "huge": make([]byte, 1<<20),
+		"flipped": flipped, "no whole minute": odd, "huge": make([]byte, 1<<20),
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, data, 0o600); err != nil {

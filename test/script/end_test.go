@@ -83,3 +83,22 @@ func silence(t *testing.T) string {
 	t.Cleanup(func() { l.Close() })
 	return l.Addr().String()
 }
+
+// TestTwoProcessesOfOneStateDir: the second says that it is not alone, and both serve.
+func TestTwoProcessesOfOneStateDir(t *testing.T) {
+	dir := t.TempDir()
+	const not = "another process uses this state directory"
+	one := start(t, "--state-dir="+dir)
+	other := start(t, "--state-dir="+dir)
+	if strings.Contains(one.log.text(), not) || !strings.Contains(other.log.text(), not) {
+		t.Errorf("the first:\n%s\nthe second:\n%s", one.log.text(), other.log.text())
+	}
+	for _, s := range []*server{one, other} {
+		if code, err := s.stop(syscall.SIGTERM); code != 0 || err != nil {
+			t.Errorf("exit code %d, %v", code, err)
+		}
+	}
+	if next := start(t, "--state-dir="+dir); strings.Contains(next.log.text(), not) {
+		t.Errorf("the next:\n%s", next.log.text())
+	}
+}
