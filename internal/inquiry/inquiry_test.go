@@ -142,6 +142,32 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// A question for one node has nothing of the others, and a node leaves its own questions to them.
+func TestWhoAnswers(t *testing.T) {
+	d := newFleet(t, "a").desks[0]
+	for to, want := range map[string]int{"": 1, "a": 1, "b": 0} {
+		name := newName()
+		text, err := d.write(name, Question{Kind: "echo", Node: to, Body: json.RawMessage(`"x"`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.answer(t.Context(), name, text); err != nil {
+			t.Fatal(err)
+		}
+		if answers, err := d.Boards.BoardOf(name).Notices(t.Context()); err != nil || len(answers) != want {
+			t.Errorf("to %q: %d answers, %v", to, len(answers), err)
+		}
+		d.asks(name, true)
+		if d.others(name) {
+			t.Error("it answers itself")
+		}
+		d.asks(name, false)
+		if !d.others(name) {
+			t.Error("it answers nobody")
+		}
+	}
+}
+
 // An answer of several parts comes whole, and one of which a part is missing not at all.
 func TestAnswersInParts(t *testing.T) {
 	f := newFleet(t, "a", "b")
