@@ -320,6 +320,76 @@ func TestHeadOfAnotherExport(t *testing.T) {
 	}
 }
 
+// A head stands alone on its line: what is not signed with it, and nobody reads, is not let pass beside it.
+func TestHeadsStandAlone(t *testing.T) {
+	db := opened(t, "sqlite://"+filepath.Join(t.TempDir(), "tenants.db"))
+	log(t, db, "ann")
+	signer, believed := keys(t)
+	whole := string(exported(t, db, signer))
+	head := whole[strings.LastIndex(whole, `{"head"`):]
+	for _, member := range []string{`"version":7`, `"at_us":1`, `"actor":"eve"`, `"kind":"rules"`, `"subject_key":"a"`, `"subject":"a"`, `"before":"{}"`, `"after":"{}"`, `"hash":"a"`} {
+		more := strings.Replace(head, "}}", "},"+member+"}", 1)
+		if _, _, err := read([]byte(strings.Replace(whole, head, more, 1)), believed); !errors.Is(err, chainfile.ErrNotWhole) || !strings.Contains(err.Error(), "line 7: ") {
+			t.Errorf("an export with %s: %v", member, err)
+		}
+		if _, err := chainfile.ReadHeads(strings.NewReader("\n"+more), believed); !errors.Is(err, chainfile.ErrNotWhole) || !strings.Contains(err.Error(), "line 2: ") {
+			t.Errorf("heads with %s: %v", member, err)
+		}
+	}
+}
+
+// Whatever is wrong in an export, the error names the line.
+func TestErrorsNameTheLine(t *testing.T) {
+	db := opened(t, "sqlite://"+filepath.Join(t.TempDir(), "tenants.db"))
+	log(t, db, "ann")
+	signer, _ := keys(t)
+	_, others := keys(t)
+	whole := string(exported(t, db, signer))
+	lines := strings.SplitAfter(strings.TrimSuffix(whole, "\n"), "\n")
+	with := func(i int, old, replaced string) string {
+		changed := strings.Replace(lines[i], old, replaced, 1)
+		if changed == lines[i] {
+			t.Fatalf("no %s in %s", old, lines[i])
+		}
+		return strings.Join(lines[:i], "") + changed + strings.Join(lines[i+1:], "")
+	}
+	for name, test := range map[string]struct {
+		export, want string
+		keys         *signing.Verifier
+	}{
+		"two changes in the place of each other": {lines[0] + lines[2] + lines[1] + strings.Join(lines[3:], ""), "line 2: the audit chain is broken at version 3", nil},
+		"a member twice":                         {with(2, `"actor"`, `"actor":"eve","actor"`), "line 3: actor: given twice", nil},
+		"a member that is escaped, twice":        {with(2, `"actor"`, `"\u0061ctor":"eve","actor"`), "line 3: actor: given twice", nil},
+		"a member in capitals":                   {with(2, `"actor"`, `"ACTOR"`), "line 3: ACTOR: ", nil},
+		"a member that nobody knows":             {with(2, `"actor"`, `"note":"","actor"`), "line 3: note: ", nil},
+		"a letter that looks the same":           {with(2, `"ann"`, "\"\u0430nn\""), "line 3: the audit chain is broken at version 3", nil},
+		"a space of no width":                    {with(2, `"ann"`, "\"ann\u200b\""), "line 3: the audit chain is broken at version 3", nil},
+		"no UTF-8":                               {with(2, `"ann"`, "\"ann\xff\""), "line 3: actor: not UTF-8", nil},
+		"half a surrogate":                       {with(2, `"ann"`, `"ann\ud800"`), "line 3: actor: a malformed escape", nil},
+		"a time that doubles would round":        {with(2, fmt.Sprint(noon.UnixMicro()), "9007199254740993"), "line 3: the audit chain is broken at version 3", nil},
+		"a time beyond all":                      {with(2, fmt.Sprint(noon.UnixMicro()), "9223372036854775808"), "line 3: at_us: ", nil},
+		"a version with a fraction":              {with(2, `"version":3`, `"version":3.0`), "line 3: version: ", nil},
+		"a version as text":                      {with(2, `"version":3`, `"version":"3"`), "line 3: version: ", nil},
+		"a blank line":                           {strings.Join(lines[:3], "") + "\n" + strings.Join(lines[3:], ""), "line 4: ", nil},
+		"a mark of the order of bytes":           {"\ufeff" + whole, "line 1: ", nil},
+		"a compressed file":                      {"\x1f\x8b\x08\x00" + whole, "line 1: ", nil},
+		"a head with another hash":               {with(6, `"hash":"`, `"hash":"0`), "line 7: the log of changes is not as it was made: its head", nil},
+		"something behind the head":              {whole + "\n", "line 7: the log of changes is not as it was made: something stands behind its head", nil},
+		"a head that others have signed":         {whole, "line 7: the log of changes is not as it was made: the head at version 6 is signed by nobody", others},
+		"a head of another time":                 {with(6, `"at_us":`, `"at_us":1`), "line 7: ", others},
+		"a head in the middle":                   {strings.Join(lines[:3], "") + lines[6] + "\n" + strings.Join(lines[3:], ""), "line 4: the log of changes is not as it was made: its head is at version 6, and it ends at version 3", nil},
+		"nothing":                                {"", "it ends after version 0, without a head", nil},
+	} {
+		if _, _, err := read([]byte(test.export), test.keys); !refused(err) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+	// White space between values and at the ends of lines is no part of what was said.
+	if _, _, err := read([]byte(strings.ReplaceAll(whole, "\n", "\r\n")), nil); err != nil {
+		t.Errorf("other ends of lines: %v", err)
+	}
+}
+
 // Heads stand in any order, and a log must be as long as the latest says.
 func TestHeadsInAnyOrder(t *testing.T) {
 	var text []byte

@@ -48,6 +48,14 @@ func lineOf(e *sqltenant.Entry) line {
 	return l
 }
 
+// alone refuses a head that has members of a change beside it: nothing is signed of them, and nobody reads them.
+func (l *line) alone() error {
+	if *l != (line{Head: l.Head}) {
+		return fmt.Errorf("%w: members of a change stand beside the head at version %d", ErrNotWhole, l.Head.Version)
+	}
+	return nil
+}
+
 func (l *line) entry() sqltenant.Entry {
 	e := sqltenant.Entry{
 		Version: l.Version, Actor: l.Actor, Kind: sqltenant.Kind(l.Kind), Subject: tenant.Subject{Key: l.SubjectKey, Value: l.Subject},
@@ -102,7 +110,14 @@ func Read(r io.Reader, keys *signing.Verifier, each func(*sqltenant.Entry) error
 			return Head{}, fmt.Errorf("%w: line %d: %w", ErrNotWhole, number, err)
 		}
 		if l.Head != nil {
-			return *l.Head, ended(l.Head, lines, chain.End(), keys)
+			err := l.alone()
+			if err == nil {
+				err = ended(l.Head, lines, chain.End(), keys)
+			}
+			if err != nil {
+				err = fmt.Errorf("line %d: %w", number, err)
+			}
+			return *l.Head, err
 		}
 		e := l.entry()
 		if err := chain.Take(&e); err != nil {

@@ -85,7 +85,11 @@ func ReadHeads(r io.Reader, keys *signing.Verifier) (*Heads, error) {
 		if l.Head == nil {
 			return nil, fmt.Errorf("line %d: no head; hint: `headgate quota log --head` writes them", number)
 		}
-		if err := all.add(l.Head, keys); err != nil {
+		err := l.alone()
+		if err == nil {
+			err = all.add(l.Head, keys)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", number, err)
 		}
 	}

@@ -70,6 +70,9 @@ are not judged; nothing is when the store did not decide every answer.
 The exit code is 0, 1 when more was let pass than may be, and 2 when nothing was decided.`
 }
 
+// maxLoadWait bounds the wait for an answer, and so how long a run lasts after its last request.
+const maxLoadWait = 10 * time.Minute
+
 // options returns what is sent.
 func (c *loadCmd) options() (loadgen.Options, error) {
 	o := loadgen.Options{
@@ -82,6 +85,10 @@ func (c *loadCmd) options() (loadgen.Options, error) {
 		return o, fmt.Errorf("--hits %d; hint: 1 or more", c.Hits)
 	case !(c.Slow >= 0 && c.Slow <= 1):
 		return o, fmt.Errorf("--slow %v; hint: from 0 to 1", c.Slow)
+	case c.Timeout < time.Millisecond || c.Timeout > maxLoadWait:
+		return o, fmt.Errorf("--timeout %v; hint: from 1ms to %v", c.Timeout, maxLoadWait)
+	case c.Slow > 0 && (c.SlowBy < 0 || c.SlowBy >= c.Timeout):
+		return o, fmt.Errorf("--slow-by %v; hint: from 0s, and less than --timeout %v, or no slow caller would have an answer", c.SlowBy, c.Timeout)
 	}
 	if _, err := c.entries(0); err != nil {
 		return o, err
@@ -161,10 +168,19 @@ func (c *loadCmd) sender() (loadgen.Sender, func(), error) {
 	if err != nil || u.Host == "" {
 		return nil, nil, fmt.Errorf("--addr %q is not an address; hint: http://127.0.0.1:8080 or grpc://127.0.0.1:8081", c.Addr)
 	}
+	switch {
+	case u.User != nil:
+		return nil, nil, errors.New("--addr: it has a name or a password, which would not be shown to a headgate; hint: --token-file")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return nil, nil, fmt.Errorf("--addr %q: nothing comes of what is behind ? or #; hint: http://127.0.0.1:8080", c.Addr)
+	}
 	switch u.Scheme {
 	case "http", "https":
 		return c.overHTTP(u)
 	case "grpc", "grpcs":
+		if u.Port() == "" || strings.Trim(u.Path, "/") != "" {
+			return nil, nil, fmt.Errorf("--addr %q: over gRPC it is a host and a port alone; hint: %s://127.0.0.1:8081", c.Addr, u.Scheme)
+		}
 		return c.overGRPC(u)
 	}
 	return nil, nil, fmt.Errorf("--addr: %q is no way to ask; hint: http, https, grpc or grpcs", u.Scheme)
@@ -184,7 +200,7 @@ func (c *loadCmd) overHTTP(u *url.URL) (loadgen.Sender, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	transport.MaxIdleConnsPerHost = c.UnderWay
+	transport.MaxIdleConnsPerHost, transport.MaxResponseHeaderBytes = c.UnderWay, loadgen.MaxHeader
 	target := strings.TrimSuffix(u.String(), "/") + "/v1/check"
 	shown, err := http.NewRequest(http.MethodPost, target, http.NoBody)
 	if err == nil {
@@ -269,12 +285,28 @@ func (c *loadCmd) tell(w io.Writer, o loadgen.Options, r *loadgen.Report, judged
 		return &codeError{exitUsage, err}
 	}
 	switch {
+	case r.Decided == 0 && r.Err == nil && r.Sent == 0:
+		return &codeError{exitUsage, fmt.Errorf("load %s: nothing was sent before the run was ended", c.Addr)}
+	case r.Decided == 0 && errors.Is(r.Err, context.Canceled):
+		return &codeError{exitUsage, fmt.Errorf("load %s: nothing was decided before the run was ended", c.Addr)}
 	case r.Decided == 0 && r.Err != nil:
-		return &codeError{exitUsage, fmt.Errorf("load %s: nothing was decided: %w; hint: %s", c.Addr, withoutURL(r.Err), unreachedHint(r.Err))}
+		return &codeError{exitUsage, fmt.Errorf("load %s: nothing was decided: %s; hint: %s", c.Addr, whyNone(r.Err), unreachedHint(r.Err))}
 	case r.Decided == 0:
 		return &codeError{exitUsage, fmt.Errorf("load %s: nothing was decided; hint: is a headgate listening there, and may this caller ask?", c.Addr)}
 	case len(buckets) > 0 && buckets[0].Broken():
 		return &codeError{exitNo, nil}
 	}
 	return nil
+}
+
+// maxWhy bounds what is told of an error, in bytes: a server that is asked may have written most of it.
+const maxWhy = 300
+
+// whyNone says why there was no answer, on one line.
+func whyNone(err error) string {
+	why := oneLine(withoutURL(err).Error())
+	if len(why) > maxWhy {
+		why = strings.ToValidUTF8(why[:maxWhy], "") + "..."
+	}
+	return why
 }

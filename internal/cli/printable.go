@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
 	"unicode"
@@ -37,6 +38,14 @@ func oneLine(text string) string {
 		}
 		return utf8.RuneError
 	}, text)
+}
+
+// counted is a number of things, by their name for one and for all other numbers.
+func counted[N int | int64](n N, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprint(n, " ", several)
 }
 
 // printLines prints each element of list as a line of JSON.

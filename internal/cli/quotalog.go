@@ -97,6 +97,9 @@ func (c *quotaLogCmd) whole(std *stdio) error {
 	if err != nil {
 		return verdictOf(fmt.Errorf("--heads: %s: %w", c.Heads, err))
 	}
+	if c.Verify && c.Heads != "" && heads.Len() == 0 {
+		return verdictOf(fmt.Errorf("--heads: %s: no head is in it, so that it says nothing of the log; hint: `headgate quota log --head` prints them", c.Heads))
+	}
 	export := chainfile.NewWriter(std.out)
 	end, err := c.read(std, keys, func(e *sqltenant.Entry) error {
 		if err := heads.Take(e); err != nil || !c.Export {
@@ -121,9 +124,9 @@ func (c *quotaLogCmd) whole(std *stdio) error {
 		}
 		return err
 	}
-	_, err = fmt.Fprintf(std.out, "%d changes, each as it was made\n", end.Version)
+	_, err = fmt.Fprintf(std.out, "%s, each as it was made\n", counted(end.Version, "change", "changes"))
 	if err == nil && c.Heads != "" {
-		_, err = fmt.Fprintf(std.out, "%d heads, all of this log\n", heads.Len())
+		_, err = fmt.Fprintf(std.out, "%s of this log\n", counted(heads.Len(), "head, which is", "heads, all"))
 	}
 	return err
 }

@@ -106,9 +106,9 @@ func TestQuotaLogVerifies(t *testing.T) {
 		says string
 	}{
 		"the database":                           {"", []string{"--tenants", l.database}, exitOK, "3 changes, each as it was made\n"},
-		"the database, by heads":                 {"", []string{"--tenants", l.database, "--heads", heads, "--verify-keys", l.verify}, exitOK, "3 changes, each as it was made\n1 heads, all of this log\n"},
+		"the database, by heads":                 {"", []string{"--tenants", l.database, "--heads", heads, "--verify-keys", l.verify}, exitOK, "3 changes, each as it was made\n1 head, which is of this log\n"},
 		"the export":                             {"", []string{"--from", changes, "--verify-keys", l.verify}, exitOK, "3 changes, each as it was made\n"},
-		"the export, by heads":                   {"", []string{"--from", changes, "--heads", heads}, exitOK, "3 changes, each as it was made\n1 heads, all of this log\n"},
+		"the export, by heads":                   {"", []string{"--from", changes, "--heads", heads}, exitOK, "3 changes, each as it was made\n1 head, which is of this log\n"},
 		"the export from standard input":         {export, []string{"--from", "-"}, exitOK, "3 changes, each as it was made\n"},
 		"an export that others have signed":      {"", []string{"--from", changes, "--verify-keys", l.anotherKey}, exitNo, "signed by nobody who is believed"},
 		"an export that was altered":             {"", []string{"--from", altered}, exitNo, "altered.jsonl: line 2: "},
@@ -119,6 +119,7 @@ func TestQuotaLogVerifies(t *testing.T) {
 		"a database that is older than a head":   {"", []string{"--tenants", l.database, "--heads", later}, exitNo, "there is a head at version 4, and the log ends at version 3"},
 		"an export that is older than a head":    {"", []string{"--from", changes, "--heads", later}, exitNo, "there is a head at version 4"},
 		"an export that is not there":            {"", []string{"--from", filepath.Join(l.dir, "absent")}, exitUsage, "absent"},
+		"heads of which none is left":            {"", []string{"--tenants", l.database, "--heads", l.write("none.jsonl", "\n")}, exitUsage, "no head is in it"},
 		"heads that are not there":               {"", []string{"--tenants", l.database, "--heads", filepath.Join(l.dir, "absent")}, exitUsage, "--heads: "},
 		"a private key in place of a public one": {"", []string{"--from", changes, "--verify-keys", l.sign}, exitUsage, "--verify-keys: "},
 	} {

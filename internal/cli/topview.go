@@ -29,7 +29,7 @@ func summary(s *snapshot, width int, paint func(sgr, text string) string) []stri
 		node += "  up " + age(o.At.Sub(o.Node.StartedAt))
 	}
 	if o.LiveNodes > 1 {
-		node += fmt.Sprintf("  %d nodes", o.LiveNodes)
+		node += "  " + counted(o.LiveNodes, "node", "nodes")
 	}
 	lines := []string{node}
 	if d := o.Drill; d != nil {

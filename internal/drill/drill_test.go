@@ -34,7 +34,7 @@ func TestN6OrderIsBounded(t *testing.T) {
 			func(o *Order) { o.Fault, o.SkewMS = ClockSkew, MaxSkew.Milliseconds()+1 }, func(o *Order) { o.Fault, o.SkewMS = ClockSkew, -MaxSkew.Milliseconds()-1 }},
 		"node":        {func(o *Order) { o.Node = "n1" }, func(o *Order) { o.Fault, o.SkewMS, o.Node = ClockSkew, 1, "a\nb" }},
 		"abort_above": {func(o *Order) { o.AbortAbove = -0.1 }, func(o *Order) { o.AbortAbove = 1.1 }, func(o *Order) { o.AbortAbove = math.NaN() }},
-		"reason":      {func(o *Order) { o.Reason = strings.Repeat("x", MaxReason+1) }, func(o *Order) { o.Reason = "\x1b[31m" }},
+		"reason":      {func(o *Order) { o.Reason = strings.Repeat("x", MaxReason+1) }, func(o *Order) { o.Reason = "\x1b[31m" }, func(o *Order) { o.Reason = "a\xff" }},
 		"actor":       {func(o *Order) { o.Actor = "" }},
 		"began_at":    {func(o *Order) { o.BeganAt = time.Time{} }},
 		"ended.why":   {func(o *Order) { o.Ended = &Ending{Why: Leaving} }, func(o *Order) { o.Ended = &Ending{} }},
@@ -266,6 +266,19 @@ func TestOrderHasNoOtherFields(t *testing.T) {
 	more := append(text[:len(text)-1:len(text)-1], `,"only_half":true}`...)
 	if o, err := ParseOrder(more); err == nil || !strings.Contains(err.Error(), "only_half") {
 		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// An order is read to a bound, whatever the store holds in its place.
+func TestLongOrdersAreRefused(t *testing.T) {
+	text, err := json.Marshal(order())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for spaces, refused := range map[int]bool{MaxOrder - len(text): false, MaxOrder - len(text) + 1: true} {
+		if _, err := ParseOrder(append(text[:len(text):len(text)], strings.Repeat(" ", spaces)...)); (err != nil) != refused {
+			t.Errorf("%d bytes: %v", len(text)+spaces, err)
+		}
 	}
 }
 

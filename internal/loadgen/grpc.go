@@ -5,10 +5,12 @@ import (
 	"crypto/tls"
 	"fmt"
 	"math"
+	"net"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
@@ -35,11 +37,19 @@ func NewOverGRPC(addr string, by *tls.Config) (*OverGRPC, error) {
 	if by != nil {
 		over = credentials.NewTLS(by)
 	}
-	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(over))
+	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(over), grpc.WithContextDialer(dialTCP),
+		grpc.WithMaxHeaderListSize(MaxHeader), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxAnswer)))
 	if err != nil {
 		return nil, fmt.Errorf("ask over gRPC: %w", err)
 	}
 	return &OverGRPC{conn: conn}, nil
+}
+
+// dialTCP dials the address itself: no proxy of the environment, nor another service that the domain name system names
+// for it, shall hear what is asked.
+func dialTCP(ctx context.Context, addr string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", addr)
 }
 
 // Close closes the connection.
@@ -52,12 +62,26 @@ func (g *OverGRPC) Send(ctx context.Context, key int) (a Answer) {
 	}
 	resp, err := rlsv3.NewRateLimitServiceClient(g.conn).ShouldRateLimit(ctx, message(g.Request(key)))
 	if err != nil {
-		a.Code, a.Err = status.Code(err).String(), err
+		a.Code, a.Err = nameOf(status.Code(err)), err
 		return a
 	}
-	a.Code, a.Decided = resp.GetOverallCode().String(), true
-	a.Allowed = resp.GetOverallCode() == rlsv3.RateLimitResponse_OK
+	switch resp.GetOverallCode() {
+	case rlsv3.RateLimitResponse_OK:
+		a.Code, a.Decided, a.Allowed = "OK", true, true
+	case rlsv3.RateLimitResponse_OVER_LIMIT:
+		a.Code, a.Decided = "OVER_LIMIT", true
+	default:
+		a.Code = "UNKNOWN"
+	}
 	return a
+}
+
+// nameOf is the name of a code. Codes are counted by it, so all that no server has a reason to send are one.
+func nameOf(code codes.Code) string {
+	if code > codes.Unauthenticated {
+		return codes.Unknown.String()
+	}
+	return code.String()
 }
 
 func message(r headgate.Request) *rlsv3.RateLimitRequest {

@@ -14,8 +14,12 @@ import (
 	"github.com/headgate/headgate/internal/sleep"
 )
 
-// maxAnswer bounds what is read of an answer.
-const maxAnswer = 1 << 20
+// MaxAnswer bounds what is read of an answer, in bytes, and MaxHeader what is read of its header: each request
+// that is under way may hold as much, and a server that is asked may be anybody's.
+const (
+	MaxAnswer = 64 << 10
+	MaxHeader = 32 << 10
+)
 
 // OverHTTP asks POST /v1/check.
 type OverHTTP struct {
@@ -54,7 +58,7 @@ func (h *OverHTTP) ask(r *http.Request, a *Answer) error {
 		return err
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer))
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ func TestAnswersOverHTTP(t *testing.T) {
 		`{"allowed":true,"matched":true,"degraded":"store_gone"}`: {Code: "200", Decided: true, Allowed: true, Degraded: true},
 		`{"matched":true}`:                                        {Code: "200"},
 		`<html>`:                                                  {Code: "200"},
+		`{"allowed":true,"more":"` + strings.Repeat("x", MaxAnswer) + `"}`: {Code: "200"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, said) }))
 		h := &OverHTTP{
@@ -29,7 +30,7 @@ func TestAnswersOverHTTP(t *testing.T) {
 			},
 		}
 		if got := h.Send(t.Context(), 0); got != want {
-			t.Errorf("%s: %+v, want %+v", strings.TrimSpace(said), got, want)
+			t.Errorf("%.99s: %+v, want %+v", strings.TrimSpace(said), got, want)
 		}
 		server.Close()
 	}

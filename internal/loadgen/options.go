@@ -1,7 +1,6 @@
 package loadgen
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -31,6 +30,8 @@ const (
 	MaxRequests = 10_000_000
 	// MaxKeys bounds the keys.
 	MaxKeys = 1_000_000
+	// MaxUnderWay bounds the requests without an answer.
+	MaxUnderWay = 100_000
 )
 
 // Options says what is sent.
@@ -47,7 +48,8 @@ type Options struct {
 	Hot  float64
 	// Seed is what the drawing begins with.
 	Seed uint64
-	// UnderWay bounds the requests without an answer: one beyond it is not sent, and counted.
+	// UnderWay bounds the requests without an answer: one beyond it is not sent, and counted. From 1 to
+	// MaxUnderWay.
 	UnderWay int
 	// Unguarded allows more than GuardRate and GuardTime.
 	Unguarded bool
@@ -70,8 +72,8 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("%d keys; hint: from 1 to %d", o.Keys, MaxKeys)
 	case !(o.Hot >= 0 && o.Hot <= 1):
 		return fmt.Errorf("a share of %v; hint: from 0 to 1", o.Hot)
-	case o.UnderWay < 1:
-		return errors.New("nothing may be under way; hint: 1 or more")
+	case o.UnderWay < 1 || o.UnderWay > MaxUnderWay:
+		return fmt.Errorf("%d under way; hint: from 1 to %d", o.UnderWay, MaxUnderWay)
 	case o.requests() > MaxRequests:
 		return fmt.Errorf("%d requests; hint: %d at most", o.requests(), MaxRequests)
 	}

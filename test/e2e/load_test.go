@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,5 +82,39 @@ func TestN6Load(t *testing.T) {
 		if code != step.code {
 			t.Errorf("%s: exit code %d, want %d\n%s", step.name, code, step.code, out)
 		}
+	}
+}
+
+// TestLoadAsksNoProxy: what is asked over gRPC goes to the address that was named, whatever proxy the environment has.
+func TestLoadAsksNoProxy(t *testing.T) {
+	binary, err := testserver.Headgate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), eventually.Patience)
+	defer cancel()
+	load := exec.CommandContext(ctx, binary, "load", "--addr", "grpc://nobody.invalid:8081", "--domain", "d", "--descriptor", "user:{key}", "--rate", "10", "--for", "100ms")
+	load.Env = append(os.Environ(), "HTTPS_PROXY=http://"+proxy.Addr().String(), "HTTP_PROXY=http://"+proxy.Addr().String(), "NO_PROXY=")
+	if out, err := load.CombinedOutput(); err == nil || !strings.Contains(string(out), "nothing was decided") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	// The first connection to the proxy is this one, made after the command has ended.
+	own, err := net.Dial("tcp", proxy.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	first, err := proxy.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	if first.RemoteAddr().String() != own.LocalAddr().String() {
+		t.Error("the proxy was asked")
 	}
 }
