@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -281,7 +280,7 @@ func (h *Handler) serve(w http.ResponseWriter, c *call, way *route) (*answer, er
 		case h.imports <- struct{}{}: // one at a time, for its body is held in memory
 			defer func() { <-h.imports }()
 		default:
-			return nil, fail(http.StatusServiceUnavailable, "another import is under way").with("Retry-After", strconv.Itoa(retryAfter))
+			return nil, later(retryAfter, "another import is under way")
 		}
 		takeTime(w, importTimeout)
 	}

@@ -26,6 +26,15 @@ type call struct {
 	body    []byte
 	hasher  *identity.Hasher
 	unfit   func(string, *limit.Limit) error // that of Options
+	// bad is the first thing that is wrong with the parameters of the query that were read; nil while nothing is.
+	bad *problem
+}
+
+// refuse notes what is wrong with a parameter.
+func (c *call) refuse(bad *problem) {
+	if c.bad == nil {
+		c.bad = bad
+	}
 }
 
 // databaseTimeout bounds how long one question waits for the database.
@@ -71,51 +80,48 @@ func printableName(name string) string {
 }
 
 // number reads a parameter of the query, or returns what it is when it is not there.
-func (c *call) number(name string, low, high, usual int64) (int64, *problem) {
-	text := c.request.URL.Query().Get(name)
-	if text == "" && !c.request.URL.Query().Has(name) {
-		return usual, nil
+func (c *call) number(name string, low, high, usual int64) int64 {
+	if !c.request.URL.Query().Has(name) {
+		return usual
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
+	n, err := strconv.ParseInt(c.request.URL.Query().Get(name), 10, 64)
 	if err != nil || n < low || n > high {
-		return 0, badField(http.StatusBadRequest, name, "not a whole number from %d to %d", low, high)
+		c.refuse(badField(http.StatusBadRequest, name, "not a whole number from %d to %d", low, high))
 	}
-	return n, nil
+	return n
 }
 
 // instant reads a parameter of the query that is an instant of RFC 3339, or returns what it is when it is
 // not there.
-func (c *call) instant(name string, usual time.Time) (time.Time, *problem) {
+func (c *call) instant(name string, usual time.Time) time.Time {
 	if !c.request.URL.Query().Has(name) {
-		return usual, nil
+		return usual
 	}
 	at, err := time.Parse(time.RFC3339, c.request.URL.Query().Get(name))
 	if err != nil {
-		return at, badField(http.StatusBadRequest, name, "not an instant such as 2026-11-28T18:00:00Z")
+		c.refuse(badField(http.StatusBadRequest, name, "not an instant such as 2026-11-28T18:00:00Z"))
 	}
-	return at, nil
+	return at
 }
 
 // flag reads a parameter of the query that is true or false, and false when it is not
 // there.
-func (c *call) flag(name string) (bool, *problem) {
+func (c *call) flag(name string) bool {
 	query := c.request.URL.Query()
-	switch text := query.Get(name); {
-	case !query.Has(name) || text == "false":
-		return false, nil
-	case text == "true":
-		return true, nil
+	text := query.Get(name)
+	if query.Has(name) && text != "true" && text != "false" {
+		c.refuse(badField(http.StatusBadRequest, name, "neither true nor false"))
 	}
-	return false, badField(http.StatusBadRequest, name, "neither true nor false")
+	return text == "true"
 }
 
 // filterText reads a parameter that is the text of something.
-func (c *call) filterText(name string) (string, *problem) {
+func (c *call) filterText(name string) string {
 	text := c.request.URL.Query().Get(name)
 	if len(text) > maxFilter || !utf8.ValidString(text) {
-		return "", badField(http.StatusBadRequest, name, "more than %d bytes, or not UTF-8", maxFilter)
+		c.refuse(badField(http.StatusBadRequest, name, "more than %d bytes, or not UTF-8", maxFilter))
 	}
-	return text, nil
+	return text
 }
 
 // answer is what a route answers. One with stream is written by that.
@@ -166,11 +172,11 @@ func gone() *answer { return &answer{status: http.StatusNoContent, header: http.
 // maxCursor bounds the text in a cursor of a list by names, in bytes.
 const maxCursor = 1024
 
-// window is a page of a list that is in the order of names and known whole.
-func window[T any](c *call, all []T, name func(*T) string) (page []T, next string, bad *problem) {
-	n, bad := c.number("limit", 1, sqltenant.MaxPage, defaultPage)
-	if bad != nil {
-		return nil, "", bad
+// window is a page of a list that is in the order of names and known whole, each of it as view shows it.
+func window[T, V any](c *call, all []T, name func(*T) string, view func(*T) V) (page []V, next string, bad *problem) {
+	n := c.number("limit", 1, sqltenant.MaxPage, defaultPage)
+	if c.bad != nil {
+		return nil, "", c.bad
 	}
 	after := ""
 	if query := c.request.URL.Query(); query.Has("cursor") {
@@ -180,15 +186,16 @@ func window[T any](c *call, all []T, name func(*T) string) (page []T, next strin
 		}
 		after = string(raw)
 	}
-	page = make([]T, 0, min(len(all), int(n)))
+	page, last := make([]V, 0, min(len(all), int(n))), ""
 	for i := range all {
-		if name(&all[i]) <= after {
+		at := name(&all[i])
+		switch {
+		case at <= after:
 			continue
+		case len(page) == int(n):
+			return page, base64.RawURLEncoding.EncodeToString([]byte(last)), nil
 		}
-		if len(page) == int(n) {
-			return page, base64.RawURLEncoding.EncodeToString([]byte(name(&page[n-1]))), nil
-		}
-		page = append(page, all[i])
+		page, last = append(page, view(&all[i])), at
 	}
 	return page, "", nil
 }

@@ -55,13 +55,9 @@ func changeViewOf(e *sqltenant.Entry) changeView {
 
 // listChanges answers with a page of the log.
 func listChanges(c *call) (*answer, error) {
-	n, bad := c.number("limit", 1, sqltenant.MaxPage, defaultPage)
-	if bad != nil {
-		return nil, bad
-	}
-	after, bad := c.number("after", 0, math.MaxInt64, 0)
-	if bad != nil {
-		return nil, bad
+	n, after := c.number("limit", 1, sqltenant.MaxPage, defaultPage), c.number("after", 0, math.MaxInt64, 0)
+	if c.bad != nil {
+		return nil, c.bad
 	}
 	ctx, cancel := c.context()
 	defer cancel()

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/headgate/headgate/internal/drill"
@@ -200,6 +199,5 @@ func (d drills) note(ctx context.Context, c *call, what string, o *drill.Order) 
 // failed is the error of the store that nodes hear of drills by.
 func (d drills) failed(err error) error {
 	d.OnError(err)
-	return fail(http.StatusServiceUnavailable, "the store does not answer, by which nodes hear of drills; hint: one that lasts ends when its time is over").
-		with("Retry-After", strconv.Itoa(retryAfter))
+	return later(retryAfter, "the store does not answer, by which nodes hear of drills; hint: one that lasts ends when its time is over")
 }

@@ -31,13 +31,9 @@ func (e events) routes() []route {
 
 // list answers with events that are remembered.
 func (e events) list(c *call) (*answer, error) {
-	n, bad := c.number("limit", 1, maxEvents, defaultPage)
-	if bad != nil {
-		return nil, bad
-	}
-	f, bad := c.eventFilter()
-	if bad != nil {
-		return nil, bad
+	n, f := c.number("limit", 1, maxEvents, defaultPage), c.eventFilter()
+	if c.bad != nil {
+		return nil, c.bad
 	}
 	cursor := c.request.URL.Query().Get("cursor")
 	if len(cursor) > maxCursorText || !printable(cursor) {
@@ -105,28 +101,16 @@ var filterParameters = []parameter{
 }
 
 // eventFilter reads filterParameters.
-func (c *call) eventFilter() (f view.EventFilter, bad *problem) {
-	for _, part := range []struct {
-		name string
-		into *string
-	}{{"domain", &f.Domain}, {"rule", &f.Rule}, {"outcome", &f.Outcome}, {"key", &f.Key}} {
-		if *part.into, bad = c.filterText(part.name); bad != nil {
-			return f, bad
-		}
+func (c *call) eventFilter() view.EventFilter {
+	f := view.EventFilter{
+		Domain: c.filterText("domain"), Rule: c.filterText("rule"), Outcome: c.filterText("outcome"), Key: c.filterText("key"),
+		Since: c.number("since", 0, math.MaxInt64, 0), Until: c.number("until", 0, math.MaxInt64, 0),
 	}
-	for _, bound := range []struct {
-		name string
-		into *int64
-	}{{"since", &f.Since}, {"until", &f.Until}} {
-		if *bound.into, bad = c.number(bound.name, 0, math.MaxInt64, 0); bad != nil {
-			return f, bad
-		}
+	if f.Outcome != "" && !slices.Contains(outcomes, f.Outcome) {
+		c.refuse(badField(http.StatusBadRequest, "outcome", "no such outcome; hint: one of %s", strings.Join(outcomes, ", ")))
 	}
-	switch {
-	case f.Outcome != "" && !slices.Contains(outcomes, f.Outcome):
-		return f, badField(http.StatusBadRequest, "outcome", "no such outcome; hint: one of %s", strings.Join(outcomes, ", "))
-	case f.Key != "" && !c.who.names() && len(f.Key) != identity.HashLength:
-		return f, badField(http.StatusBadRequest, "key", "the scope %s finds keys by their hash, which events have in place of them", c.who.scope)
+	if f.Key != "" && !c.who.names() && len(f.Key) != identity.HashLength {
+		c.refuse(badField(http.StatusBadRequest, "key", "the scope %s finds keys by their hash, which events have in place of them", c.who.scope))
 	}
-	return f, nil
+	return f
 }

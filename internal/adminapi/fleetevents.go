@@ -5,7 +5,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strconv"
 
 	"github.com/headgate/headgate/internal/rulereview"
 	"github.com/headgate/headgate/internal/view"
@@ -49,19 +48,9 @@ type EventsQuestion struct {
 
 // list answers with events that nodes remember.
 func (f fleetEvents) list(c *call) (*answer, error) {
-	n, bad := c.number("limit", 1, maxFleetEvents, defaultPage)
-	if bad != nil {
-		return nil, bad
-	}
-	q := EventsQuestion{Most: int(n)}
-	if q.Filter, bad = c.eventFilter(); bad != nil {
-		return nil, bad
-	}
-	if q.Node, bad = c.filterText("node"); bad != nil {
-		return nil, bad
-	}
-	if q.Event, bad = c.filterText("event"); bad != nil {
-		return nil, bad
+	q := EventsQuestion{Most: int(c.number("limit", 1, maxFleetEvents, defaultPage)), Filter: c.eventFilter(), Node: c.filterText("node"), Event: c.filterText("event")}
+	if c.bad != nil {
+		return nil, c.bad
 	}
 	log := f.Watch.Events
 	if log == nil || f.Watch.Overview == nil || f.Watch.OtherEvents == nil {
@@ -128,10 +117,5 @@ func (c *call) merge(log Events, q *EventsQuestion, told []rulereview.NodeEvents
 func (t turns) ask(ctx context.Context) (done func(), bad *problem) {
 	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
 	defer cancel()
-	select {
-	case t <- struct{}{}:
-		return func() { <-t }, nil
-	case <-ctx.Done():
-		return nil, fail(http.StatusServiceUnavailable, "the other nodes are being asked by others").with("Retry-After", strconv.Itoa(retryAfter))
-	}
+	return t.wait(ctx, retryAfter, "the other nodes are being asked by others")
 }

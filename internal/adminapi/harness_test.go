@@ -306,7 +306,7 @@ func (h *Handler) pattern(r *http.Request) string {
 }
 
 // routes are those of a handler of nothing.
-func routes() []route { return (&Handler{options: &Options{}}).routes() }
+func routes() []route { return (&Handler{options: &Options{Watch: &Watch{}}}).routes() }
 
 // readAll reads a body; of a stream only what comes first.
 func readAll(resp *http.Response) ([]byte, error) {

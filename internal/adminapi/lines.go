@@ -50,9 +50,9 @@ type imported struct {
 
 // importLines makes accounts what the lines of the body say.
 func (x exchange) importLines(c *call) (*answer, error) {
-	dry, bad := c.flag("dry_run")
-	if bad != nil {
-		return nil, bad
+	dry := c.flag("dry_run")
+	if c.bad != nil {
+		return nil, c.bad
 	}
 	changes, bad := x.parseLines(c)
 	if bad != nil {

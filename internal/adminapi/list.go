@@ -21,10 +21,11 @@ type accountsPage struct {
 
 // list answers with a page of accounts.
 func (a accounts) list(c *call) (*answer, error) {
-	n, bad := c.number("limit", 1, sqltenant.MaxPage, defaultPage)
-	if bad != nil {
-		return nil, bad
+	n := c.number("limit", 1, sqltenant.MaxPage, defaultPage)
+	if c.bad != nil {
+		return nil, c.bad
 	}
+	var bad *problem
 	query := c.request.URL.Query()
 	o := sqltenant.ListOptions{N: int(n), At: c.now}
 	if o.Prefix, bad = parsePrefix(query.Get("name_prefix")); bad != nil {

@@ -152,9 +152,9 @@ func (l *live) asked(c *call) (list []int, bad *problem) {
 
 // events answers with a stream of events.
 func (l *live) events(c *call) (*answer, error) {
-	f, bad := c.eventFilter()
-	if bad != nil {
-		return nil, bad
+	f := c.eventFilter()
+	if c.bad != nil {
+		return nil, c.bad
 	}
 	w := l.Watch
 	if w.Events == nil || w.Follow == nil {
@@ -164,7 +164,7 @@ func (l *live) events(c *call) (*answer, error) {
 		follower, err := w.Follow(f)
 		if err != nil {
 			l.OnError(fmt.Errorf("follow events: %w", err))
-			return fail(http.StatusServiceUnavailable, "events cannot be followed now; the log of this process says why").with("Retry-After", strconv.Itoa(retryAfter))
+			return later(retryAfter, "events cannot be followed now; the log of this process says why")
 		}
 		defer follower.Close()
 		if s.open() {
@@ -193,14 +193,14 @@ func (l *live) streaming(c *call, run func(*stream) error) *answer {
 	return &answer{stream: func(w http.ResponseWriter) error {
 		select {
 		case <-l.Draining:
-			return fail(http.StatusServiceUnavailable, "this process is about to end").with("Retry-After", strconv.Itoa(retryAfter))
+			return later(retryAfter, "this process is about to end")
 		default:
 		}
 		select {
 		case l.streams <- struct{}{}:
 			defer func() { <-l.streams }()
 		default:
-			return fail(http.StatusServiceUnavailable, "%d streams are watched already", maxStreams).with("Retry-After", strconv.Itoa(retryAfter))
+			return later(retryAfter, "%d streams are watched already", maxStreams)
 		}
 		ctx, cancel := context.WithCancel(c.request.Context())
 		defer cancel()
@@ -229,9 +229,11 @@ func (s *stream) open() bool {
 
 // showTopics shows topics until the stream ends.
 func (s *stream) showTopics(list []int) {
-	tick := time.NewTicker(beat)
-	defer tick.Stop()
-	for n := 0; ; n++ {
+	n := -1 // of this round
+	for range sleep.AtOnce(s.ctx, beat) {
+		if n++; n > 0 && !s.goesOn() {
+			return
+		}
 		for _, i := range list {
 			if n%topics[i].every != 0 {
 				continue
@@ -245,14 +247,6 @@ func (s *stream) showTopics(list []int) {
 			if !s.send(topics[i].name, strconv.FormatUint(s.sent, 10), text) {
 				return
 			}
-		}
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if !s.goesOn() {
-			return
 		}
 	}
 }

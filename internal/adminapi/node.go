@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/headgate/headgate"
@@ -28,7 +27,7 @@ type node struct {
 func (n node) routes() []route {
 	return []route{
 		{
-			method: http.MethodGet, path: "overview", scope: Read, local: true, serve: n.overview, id: "getOverview", summary: "Show how this node is",
+			method: http.MethodGet, path: "overview", scope: Read, local: true, serve: shown(n.Watch.Overview), id: "getOverview", summary: "Show how this node is",
 			answers: []reply{ok(view.Overview{}, "How it is."), notHere},
 		},
 		{
@@ -70,27 +69,27 @@ func (n node) routes() []route {
 			answers: []reply{ok(view.Fleet{}, "The nodes."), notHere},
 		},
 		{
-			method: http.MethodGet, path: "hot-raises", scope: Read, local: true, serve: n.hotRaises, id: "listHotRaises", summary: "List the hot keys whose limits their rules raise now",
+			method: http.MethodGet, path: "hot-raises", scope: Read, local: true, serve: shown(n.Watch.HotRaises), id: "listHotRaises", summary: "List the hot keys whose limits their rules raise now",
 			about:   "Raises of operators are switches.",
 			answers: []reply{ok(view.HotRaises{}, "The raises, at most 256, the oldest first."), notHere},
 		},
 		{
-			method: http.MethodGet, path: "accuracy", scope: Read, local: true, serve: n.accuracy, id: "getAccuracy", summary: "Show how exact decisions were",
+			method: http.MethodGet, path: "accuracy", scope: Read, local: true, serve: shown(n.Watch.Accuracy), id: "getAccuracy", summary: "Show how exact decisions were",
 			about:   "Measured on a sample of keys, against an exact count.",
 			answers: []reply{ok(view.Accuracy{}, "By rule."), notHere},
 		},
 		{
-			method: http.MethodGet, path: "dual-run", scope: Read, local: true, serve: n.dualRun, id: "getDualRun", summary: "Show what a dual run has found",
+			method: http.MethodGet, path: "dual-run", scope: Read, local: true, serve: shown(n.Watch.DualRun), id: "getDualRun", summary: "Show what a dual run has found",
 			about:   "Of a process without one it says that there is none.",
 			answers: []reply{ok(view.DualRun{}, "What differs, and a verdict."), notHere},
 		},
 		{
-			method: http.MethodGet, path: "regions", scope: Read, local: true, serve: n.regions, id: "getRegions", summary: "Show how limits over several regions are doing",
+			method: http.MethodGet, path: "regions", scope: Read, local: true, serve: shown(n.Watch.Regions), id: "getRegions", summary: "Show how limits over several regions are doing",
 			about:   "Of a process without regions it says so: region is empty.",
 			answers: []reply{ok(view.Regions{}, "The homes, and at most 500 rules."), notHere},
 		},
 		{
-			method: http.MethodGet, path: "settings", scope: Admin, local: true, serve: n.settings, id: "getSettings", summary: "Show the settings that this process was started with",
+			method: http.MethodGet, path: "settings", scope: Admin, local: true, serve: shown(n.Watch.Settings), id: "getSettings", summary: "Show the settings that this process was started with",
 			about:   "Passwords in addresses are hidden. What stands in files that settings name is not shown.",
 			answers: []reply{ok(view.Settings{}, "All of them, and where each comes from."), notHere},
 		},
@@ -116,19 +115,21 @@ const (
 
 var errNotShown = fail(http.StatusNotFound, "this process does not have what the route shows")
 
-// overview answers how the node is.
-func (n node) overview(c *call) (*answer, error) {
-	if n.Watch.Overview == nil {
-		return nil, errNotShown
+// shown answers with a part of Watch.
+func shown[T any](part func() T) func(*call) (*answer, error) {
+	return func(*call) (*answer, error) {
+		if part == nil {
+			return nil, errNotShown
+		}
+		return jsonAnswer(http.StatusOK, part())
 	}
-	return jsonAnswer(http.StatusOK, n.Watch.Overview())
 }
 
 // timeline answers what the node has answered over time.
 func (n node) timeline(c *call) (*answer, error) {
-	q, bad := c.span(timeline.MaxPoints)
-	if bad != nil {
-		return nil, bad
+	q := c.span(timeline.MaxPoints)
+	if c.bad != nil {
+		return nil, c.bad
 	}
 	if n.Watch.Timeline == nil {
 		return nil, errNotShown
@@ -136,20 +137,16 @@ func (n node) timeline(c *call) (*answer, error) {
 	return jsonAnswer(http.StatusOK, n.Watch.Timeline(q.From, q.To, q.Most))
 }
 
-// span reads which time is asked for, and in how many steps.
-func (c *call) span(most int64) (q FleetQuestion, bad *problem) {
-	if q.To, bad = c.instant("to", time.Now()); bad != nil {
-		return q, bad
-	}
-	if q.From, bad = c.instant("from", q.To.Add(-time.Hour)); bad != nil {
-		return q, bad
-	}
+// span reads which time is asked for, in how many steps, and of which node where one may be named.
+func (c *call) span(most int64) (q FleetQuestion) {
+	q.To = c.instant("to", time.Now())
+	q.From = c.instant("from", q.To.Add(-time.Hour))
 	if q.From.After(q.To) {
-		return q, badField(http.StatusBadRequest, "from", "later than to")
+		c.refuse(badField(http.StatusBadRequest, "from", "later than to"))
 	}
-	points, bad := c.number("points", 1, most, defaultPoints)
-	q.Most = int(points)
-	return q, bad
+	q.Most = int(c.number("points", 1, most, defaultPoints))
+	q.Node = c.filterText("node")
+	return q
 }
 
 // maxAsking bounds the questions to other nodes at one time. turnTimeout is how long one waits for its turn, and
@@ -163,12 +160,9 @@ const (
 
 // fleetTimeline answers what all nodes have answered over time.
 func (n node) fleetTimeline(c *call) (*answer, error) {
-	q, bad := c.span(timeline.MaxSummed)
-	if bad != nil {
-		return nil, bad
-	}
-	if q.Node, bad = c.filterText("node"); bad != nil {
-		return nil, bad
+	q := c.span(timeline.MaxSummed)
+	if c.bad != nil {
+		return nil, c.bad
 	}
 	if n.Watch.FleetTimeline == nil {
 		return nil, errNotShown
@@ -191,81 +185,28 @@ func (n node) fleet(c *call) (*answer, error) {
 	return jsonAnswer(http.StatusOK, unnamedFleet(n.Watch.Fleet()))
 }
 
-// hotRaises answers which hot keys are raised.
-func (n node) hotRaises(*call) (*answer, error) {
-	if n.Watch.HotRaises == nil {
-		return nil, errNotShown
-	}
-	return jsonAnswer(http.StatusOK, n.Watch.HotRaises())
-}
-
-// accuracy answers how exact decisions were.
-func (n node) accuracy(c *call) (*answer, error) {
-	if n.Watch.Accuracy == nil {
-		return nil, errNotShown
-	}
-	return jsonAnswer(http.StatusOK, n.Watch.Accuracy())
-}
-
-// dualRun answers what a dual run has found.
-func (n node) dualRun(*call) (*answer, error) {
-	if n.Watch.DualRun == nil {
-		return nil, errNotShown
-	}
-	return jsonAnswer(http.StatusOK, n.Watch.DualRun())
-}
-
-// regions answers how limits over several regions are doing.
-func (n node) regions(*call) (*answer, error) {
-	if n.Watch.Regions == nil {
-		return nil, errNotShown
-	}
-	return jsonAnswer(http.StatusOK, n.Watch.Regions())
-}
-
-// settings answers with what the process was started with.
-func (n node) settings(*call) (*answer, error) {
-	if n.Watch.Settings == nil {
-		return nil, errNotShown
-	}
-	return jsonAnswer(http.StatusOK, n.Watch.Settings())
-}
-
 // Orders of keys.
 const byTotal, byDenied = "total", "denied"
 
 // keys answers with the keys that have the most requests of late.
 func (n node) keys(c *call) (*answer, error) {
-	most, bad := c.number("limit", 1, maxKeys, defaultKeys)
-	if bad != nil {
-		return nil, bad
-	}
-	by := byTotal
+	q := KeyQuestion{By: byTotal, Most: int(c.number("limit", 1, maxKeys, defaultKeys))}
 	if query := c.request.URL.Query(); query.Has("by") {
-		by = query.Get("by")
+		q.By = query.Get("by")
 	}
-	if by != byTotal && by != byDenied {
-		return nil, badField(http.StatusBadRequest, "by", "neither %s nor %s", byTotal, byDenied)
+	if q.By != byTotal && q.By != byDenied {
+		c.refuse(badField(http.StatusBadRequest, "by", "neither %s nor %s", byTotal, byDenied))
 	}
-	rule, bad := c.filterText("rule")
-	if bad != nil {
-		return nil, bad
+	q.Rule, q.Fleet, q.Node = c.filterText("rule"), c.flag("fleet"), c.filterText("node")
+	if q.Node != "" && q.Fleet {
+		c.refuse(badField(http.StatusBadRequest, "node", "there is one node or all of them, not both"))
 	}
-	fleet, bad := c.flag("fleet")
-	if bad != nil {
-		return nil, bad
-	}
-	name, bad := c.filterText("node")
-	if bad != nil {
-		return nil, bad
-	}
-	if name != "" && fleet {
-		return nil, badField(http.StatusBadRequest, "node", "there is one node or all of them, not both")
+	if c.bad != nil {
+		return nil, c.bad
 	}
 	if n.Watch.TopKeys == nil {
 		return nil, errNotShown
 	}
-	q := KeyQuestion{By: by, Most: int(most), Rule: rule, Fleet: fleet, Node: name}
 	return jsonAnswer(http.StatusOK, unnamedKeys(n.Watch.TopKeys(q), c.who.names()))
 }
 
@@ -308,7 +249,7 @@ func (n node) explain(c *call) (*answer, error) {
 	}
 	ctx, cancel := context.WithTimeout(c.request.Context(), usageTimeout)
 	defer cancel()
-	done, bad := n.lookups.wait(ctx)
+	done, bad := n.lookups.look(ctx)
 	if bad != nil {
 		return nil, bad
 	}
@@ -316,7 +257,7 @@ func (n node) explain(c *call) (*answer, error) {
 	e, err := n.Watch.Explain(ctx, request)
 	if err != nil {
 		n.OnError(fmt.Errorf("explain a request: %w", err))
-		return nil, fail(http.StatusServiceUnavailable, "it could not be asked what would be decided; the log of this process says why").with("Retry-After", strconv.Itoa(retryAfter))
+		return nil, later(retryAfter, "it could not be asked what would be decided; the log of this process says why")
 	}
 	return jsonAnswer(http.StatusOK, e)
 }

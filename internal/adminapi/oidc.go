@@ -186,8 +186,7 @@ func (k *keyring) login(text string, now time.Time) (*grant, *problem) {
 	token, reason := i.verifier.Verify(text, now)
 	switch {
 	case reason.Ours():
-		return nil, fail(http.StatusServiceUnavailable, "the keys of the issuer could not be read; tokens of the file of tokens work meanwhile").
-			with("Retry-After", strconv.Itoa(retryAfter)).because(refusals.NoKeys)
+		return nil, later(retryAfter, "the keys of the issuer could not be read; tokens of the file of tokens work meanwhile").because(refusals.NoKeys)
 	case reason == identity.TokenUnknownKey:
 		return nil, invalidToken(refusals.UnknownSigner, "the key that has signed the token is not one of the issuer; hint: if it is new, ask again in some seconds").
 			with("Retry-After", strconv.Itoa(retryAfter))

@@ -63,6 +63,11 @@ func (p *problem) with(name, value string) *problem {
 	return p
 }
 
+// later is the answer to who is to ask again after some seconds.
+func later(seconds int, format string, args ...any) *problem {
+	return fail(http.StatusServiceUnavailable, format, args...).with("Retry-After", strconv.Itoa(seconds))
+}
+
 // because says that who asks is turned away, and why.
 func (p *problem) because(r refusals.Reason) *problem {
 	p.refused = r
@@ -109,8 +114,7 @@ func problemOf(err error) (p *problem, ours bool) {
 }
 
 func unavailable(detail string) *problem {
-	return fail(http.StatusServiceUnavailable, "the database of accounts does not answer: %s", detail).
-		with("Retry-After", strconv.Itoa(retryAfter))
+	return later(retryAfter, "the database of accounts does not answer: %s", detail)
 }
 
 // write sends p.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 
 	"github.com/headgate/headgate/internal/promhistory"
 	"github.com/headgate/headgate/internal/view"
@@ -47,12 +46,9 @@ func (p prometheus) shown(*call) (*answer, error) {
 
 // timeline answers what Prometheus tells.
 func (p prometheus) timeline(c *call) (*answer, error) {
-	q, bad := c.span(promhistory.MaxSteps)
-	if bad != nil {
-		return nil, bad
-	}
-	if q.Node, bad = c.filterText("node"); bad != nil {
-		return nil, bad
+	q := c.span(promhistory.MaxSteps)
+	if c.bad != nil {
+		return nil, c.bad
 	}
 	if q.To.Sub(q.From) > promhistory.MaxRange {
 		return nil, badField(http.StatusBadRequest, "from", "more than 400 days before to")
@@ -75,7 +71,7 @@ func unread(err error) error {
 	}
 	switch t.Kind {
 	case promhistory.Busy:
-		return fail(http.StatusServiceUnavailable, "%v", t).with("Retry-After", strconv.Itoa(retryAfter))
+		return later(retryAfter, "%v", t)
 	case promhistory.Unknown:
 		return fail(http.StatusNotFound, "%v", t)
 	default:

@@ -153,15 +153,11 @@ func (ruleRows) list(c *call) (*answer, error) {
 		return nil, err
 	}
 	// In the order of their IDs, which are also in the order of texts of one length.
-	page, next, bad := window(c, all, func(r *sqltenant.RuleRow) string { return fmt.Sprintf("%019d", r.ID) })
+	page, next, bad := window(c, all, func(r *sqltenant.RuleRow) string { return fmt.Sprintf("%019d", r.ID) }, rowViewOf)
 	if bad != nil {
 		return nil, bad
 	}
-	p := rowsPage{Rows: make([]rowView, len(page)), NextCursor: next}
-	for i := range page {
-		p.Rows[i] = rowViewOf(&page[i])
-	}
-	return jsonAnswer(http.StatusOK, p)
+	return jsonAnswer(http.StatusOK, rowsPage{page, next})
 }
 
 // add makes a row.

@@ -71,15 +71,11 @@ func (d ruleDocuments) list(c *call) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, next, bad := window(c, all, func(d *sqltenant.Document) string { return d.Name })
+	page, next, bad := window(c, all, func(d *sqltenant.Document) string { return d.Name }, documentViewOf)
 	if bad != nil {
 		return nil, bad
 	}
-	p := documentsPage{Documents: make([]documentView, len(page)), NextCursor: next}
-	for i := range page {
-		p.Documents[i] = documentViewOf(&page[i])
-	}
-	return jsonAnswer(http.StatusOK, p)
+	return jsonAnswer(http.StatusOK, documentsPage{page, next})
 }
 
 // ofDocument serves what is about the document {document}.

@@ -93,15 +93,11 @@ func (d ruleDrafts) files(c *call) (*answer, error) {
 	}
 	all := d.Drafts.Files()
 	slices.SortFunc(all, func(a, b rulefile.File) int { return strings.Compare(a.Name, b.Name) })
-	list, next, bad := window(c, all, func(f *rulefile.File) string { return f.Name })
+	list, next, bad := window(c, all, func(f *rulefile.File) string { return f.Name }, func(f *rulefile.File) fileView { return fileView{f.Name, len(f.Data)} })
 	if bad != nil {
 		return nil, bad
 	}
-	p := filesPage{Files: make([]fileView, len(list)), NextCursor: next}
-	for i := range list {
-		p.Files[i] = fileView{list[i].Name, len(list[i].Data)}
-	}
-	return jsonAnswer(http.StatusOK, p)
+	return jsonAnswer(http.StatusOK, filesPage{list, next})
 }
 
 // file answers with the text of a rule file.
@@ -215,12 +211,7 @@ func (d ruleDrafts) review(c *call) (*answer, error) {
 func (d ruleDrafts) turn(c *call) (done func(), bad *problem) {
 	ctx, cancel := context.WithTimeout(c.request.Context(), reviewTimeout)
 	defer cancel()
-	select {
-	case d.turns <- struct{}{}:
-		return func() { <-d.turns }, nil
-	case <-ctx.Done():
-		return nil, fail(http.StatusServiceUnavailable, "other rules are being reviewed").with("Retry-After", "1")
-	}
+	return d.turns.wait(ctx, 1, "other rules are being reviewed")
 }
 
 // before returns the text that there is, "" for none.

@@ -107,17 +107,16 @@ func (f rulesInForce) list(c *call) (*answer, error) {
 	p.Version = set.Version()
 	list := set.Rules()
 	slices.SortFunc(list, func(a, b *rules.Rule) int { return strings.Compare(a.ID, b.ID) })
-	page, next, bad := window(c, list, func(r **rules.Rule) string { return (*r).ID })
-	if bad != nil {
-		return nil, bad
-	}
-	p.NextCursor = next
-	for _, r := range page {
+	var bad *problem
+	p.Rules, p.NextCursor, bad = window(c, list, func(r **rules.Rule) string { return (*r).ID }, func(r **rules.Rule) ruleView {
 		source := "file"
 		if f.RuleSource != nil {
-			source = f.RuleSource(r.File)
+			source = f.RuleSource((*r).File)
 		}
-		p.Rules = append(p.Rules, ruleViewOf(r, source, c.now))
+		return ruleViewOf(*r, source, c.now)
+	})
+	if bad != nil {
+		return nil, bad
 	}
 	return jsonAnswer(http.StatusOK, p)
 }
@@ -154,15 +153,11 @@ func (f rulesInForce) compared(c *call) (*answer, error) {
 		list = f.Candidates()
 	}
 	slices.SortFunc(list, func(a, b trial.Report) int { return strings.Compare(a.Rule, b.Rule) })
-	page, next, bad := window(c, list, func(r *trial.Report) string { return r.Rule })
+	page, next, bad := window(c, list, func(r *trial.Report) string { return r.Rule }, candidateViewOf)
 	if bad != nil {
 		return nil, bad
 	}
-	p := candidatesPage{Candidates: make([]candidateView, len(page)), NextCursor: next}
-	for i := range page {
-		p.Candidates[i] = candidateViewOf(&page[i])
-	}
-	return jsonAnswer(http.StatusOK, p)
+	return jsonAnswer(http.StatusOK, candidatesPage{page, next})
 }
 
 func candidateViewOf(r *trial.Report) candidateView {

@@ -49,13 +49,9 @@ type versionsPage struct {
 
 // list answers with a page of versions.
 func (ruleVersions) list(c *call, name string) (*answer, error) {
-	n, bad := c.number("limit", 1, sqltenant.MaxDocumentHistory, 20)
-	if bad != nil {
-		return nil, bad
-	}
-	before, bad := c.number("before", 0, math.MaxInt64, 0)
-	if bad != nil {
-		return nil, bad
+	n, before := c.number("limit", 1, sqltenant.MaxDocumentHistory, 20), c.number("before", 0, math.MaxInt64, 0)
+	if c.bad != nil {
+		return nil, c.bad
 	}
 	found, err := c.versions(name, before, int(n))
 	if err != nil {

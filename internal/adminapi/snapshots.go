@@ -3,7 +3,6 @@ package adminapi
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"time"
 )
 
@@ -73,7 +72,7 @@ func (s snapshots) streaming(c *call, most time.Duration, serve http.HandlerFunc
 		case s.followers <- struct{}{}:
 			defer func() { <-s.followers }()
 		default:
-			return fail(http.StatusServiceUnavailable, "%d others follow already", maxFollowers).with("Retry-After", strconv.Itoa(retryAfter))
+			return later(retryAfter, "%d others follow already", maxFollowers)
 		}
 		takeTime(w, most)
 		ctx, cancel := context.WithCancel(c.request.Context())

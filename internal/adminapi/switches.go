@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
@@ -36,8 +35,7 @@ func (b switchRoutes) failed(err error) error {
 		return err
 	}
 	b.OnError(err)
-	return fail(http.StatusServiceUnavailable, "the store does not answer, in which switches are kept: it is not known whether this was done; sent again, it does no harm").
-		with("Retry-After", strconv.Itoa(retryAfter))
+	return later(retryAfter, "the store does not answer, in which switches are kept: it is not known whether this was done; sent again, it does no harm")
 }
 
 func (b switchRoutes) routes() []route {
@@ -133,15 +131,11 @@ func (b switchRoutes) list(c *call) (*answer, error) {
 	if err != nil {
 		return nil, b.failed(err)
 	}
-	page, next, bad := window(c, all, func(d *sqltenant.Document) string { return d.Name })
+	page, next, bad := window(c, all, func(d *sqltenant.Document) string { return d.Name }, func(d *sqltenant.Document) switchView { return b.view(c, d) })
 	if bad != nil {
 		return nil, bad
 	}
-	p := switchesPage{Switches: make([]switchView, len(page)), NextCursor: next}
-	for i := range page {
-		p.Switches[i] = b.view(c, &page[i])
-	}
-	return jsonAnswer(http.StatusOK, p)
+	return jsonAnswer(http.StatusOK, switchesPage{page, next})
 }
 
 // target reads {target}.

@@ -110,9 +110,9 @@ func (t tiers) put(c *call) (*answer, error) {
 // checkDropped refuses tiers without one that is in force and that accounts have, since
 // those would have the fallback tier, unless that is asked for.
 func (t tiers) checkDropped(c *call, next *tenant.Tiers) error {
-	asked, bad := c.flag("drop_tiers")
-	if bad != nil {
-		return bad
+	asked := c.flag("drop_tiers")
+	if c.bad != nil {
+		return c.bad
 	}
 	for _, name := range t.Tiers().Names() {
 		if asked || next.Has(name) {

@@ -130,7 +130,7 @@ func (u usage) of(c *call, names []quotas.Name, read usageReader) ([]usageview.T
 	}
 	ctx, cancel := context.WithTimeout(c.request.Context(), usageTimeout)
 	defer cancel()
-	done, bad := u.lookups.wait(ctx)
+	done, bad := u.lookups.look(ctx)
 	if bad != nil {
 		return nil, bad
 	}
@@ -155,14 +155,19 @@ func (u usage) of(c *call, names []quotas.Name, read usageReader) ([]usageview.T
 // turns holds one value for each thing of a kind that is under way.
 type turns chan struct{}
 
-// wait waits for its turn to ask the store for many limits.
-func (t turns) wait(ctx context.Context) (done func(), bad *problem) {
+// wait waits for its turn. Where ctx ends before, full says what there is too much of, and seconds when to ask again.
+func (t turns) wait(ctx context.Context, seconds int, full string) (done func(), bad *problem) {
 	select {
 	case t <- struct{}{}:
 		return func() { <-t }, nil
 	case <-ctx.Done():
-		return nil, fail(http.StatusServiceUnavailable, "too many ask for usage or for explanations at once; hint: try again in a second").with("Retry-After", "1")
+		return nil, later(seconds, "%s", full)
 	}
+}
+
+// look waits for its turn to ask the store for many limits.
+func (t turns) look(ctx context.Context) (done func(), bad *problem) {
+	return t.wait(ctx, 1, "too many ask for usage or for explanations at once; hint: try again in a second")
 }
 
 // label fills in the last letters of API keys as far as the database tells them in
@@ -277,7 +282,7 @@ func (u usage) act(c *call, name quotas.Name, a action, do func(context.Context)
 		return nil, badField(http.StatusUnprocessableEntity, "descriptor", "nothing counts it; hint: GET usage says what is counted")
 	case err != nil:
 		u.OnError(err)
-		return nil, fail(http.StatusServiceUnavailable, "the store does not answer: it is not known whether that was done").with("Retry-After", "1")
+		return nil, later(1, "the store does not answer: it is not known whether that was done")
 	}
 	return u.answer(c, name, u.now)
 }
