@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+
+	"github.com/headgate/headgate/internal/hideurl"
 )
 
 const (
@@ -117,11 +119,7 @@ func (s *webSource) read(ctx context.Context) ([]byte, error) {
 	}
 	answer, err := s.client.Do(r)
 	if err != nil {
-		// The error of net/http holds the whole address, which may hold a secret.
-		if wrapped, ok := errors.AsType[*url.Error](err); ok {
-			err = wrapped.Err
-		}
-		return nil, err
+		return nil, hideurl.In(err)
 	}
 	data, err := s.take(answer)
 	return data, errors.Join(err, answer.Body.Close())

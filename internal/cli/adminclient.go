@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/adminapi"
+	"github.com/headgate/headgate/internal/hideurl"
 	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/internal/yamlfile"
 )
@@ -88,7 +89,7 @@ func (f *adminAddress) fetch(ctx context.Context, method, path string, header ht
 	defer done()
 	raw, err := io.ReadAll(io.LimitReader(response.Body, maxAdminAnswer))
 	if err != nil {
-		return nil, nil, fmt.Errorf("ask the admin API: %w", withoutURL(err))
+		return nil, nil, fmt.Errorf("ask the admin API: %w", hideurl.In(err))
 	}
 	return response, raw, nil
 }
@@ -105,13 +106,13 @@ func (f *adminAddress) open(ctx context.Context, method, path string, header htt
 	}
 	request, err := http.NewRequestWithContext(ctx, method, base+adminapi.Prefix+path, body)
 	if err != nil {
-		return nil, nil, withoutURL(err)
+		return nil, nil, hideurl.In(err)
 	}
 	request.Header = header
 	request.Header.Set("Authorization", "Bearer "+token)
 	if response, err = client.Do(request); err != nil {
 		client.CloseIdleConnections()
-		return nil, nil, fmt.Errorf("ask the admin API: %w; hint: is it served at --admin?", withoutURL(err))
+		return nil, nil, fmt.Errorf("ask the admin API: %w; hint: is it served at --admin?", hideurl.In(err))
 	}
 	return response, func() {
 		response.Body.Close()

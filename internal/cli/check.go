@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/hideurl"
 )
 
 type checkCmd struct {
@@ -212,7 +213,7 @@ func (c *checkCmd) ask(request *checkRequest) ([]byte, error) {
 	}
 	response, err := client.Do(post)
 	if err != nil {
-		return nil, fmt.Errorf("ask %s: %w; hint: %s", c.Addr, withoutURL(err), unreachedHint(err))
+		return nil, fmt.Errorf("ask %s: %w; hint: %s", c.Addr, hideurl.In(err), unreachedHint(err))
 	}
 	defer response.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
@@ -250,16 +251,6 @@ func (c *checkCmd) client() (*http.Client, string, error) {
 		return nil, "", err
 	}
 	return &http.Client{Transport: transport, CheckRedirect: stay}, strings.TrimSuffix(u.String(), "/") + path, nil
-}
-
-// withoutURL takes the method and the URL out of an error of package http; the
-// one who prints it has said whom they asked.
-func withoutURL(err error) error {
-	var inURL *url.Error
-	if errors.As(err, &inURL) {
-		return inURL.Err
-	}
-	return err
 }
 
 // String says the answer in one line.

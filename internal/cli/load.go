@@ -19,6 +19,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/hideurl"
 	"github.com/headgate/headgate/internal/loadgen"
 	"github.com/headgate/headgate/limit"
 )
@@ -304,7 +305,7 @@ const maxWhy = 300
 
 // whyNone says why there was no answer, on one line.
 func whyNone(err error) string {
-	why := oneLine(withoutURL(err).Error())
+	why := oneLine(hideurl.In(err).Error())
 	if len(why) > maxWhy {
 		why = strings.ToValidUTF8(why[:maxWhy], "") + "..."
 	}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate/headgate/internal/hideurl"
 )
 
 const (
@@ -201,10 +203,7 @@ func (l *Lookup) get(ctx context.Context, name string) (known bool, err error) {
 	}
 	resp, err := l.client.Do(r)
 	if err != nil {
-		if inner, ok := errors.AsType[*url.Error](err); ok {
-			err = inner.Err // without the address, which may hold a secret
-		}
-		return false, err
+		return false, hideurl.In(err)
 	}
 	// What is left unread costs the connection, no more.
 	_, _ = io.CopyN(io.Discard, resp.Body, 4096)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/headgate/headgate/internal/credentials"
+	"github.com/headgate/headgate/internal/hideurl"
 )
 
 // maxAnswer bounds the answer to an exchange, in bytes.
@@ -57,11 +58,7 @@ func (c *Client) exchange(ctx context.Context, k *knowledge, form url.Values) (*
 	}
 	answer, err := c.http.Do(r)
 	if err != nil {
-		// The error of net/http holds the whole address.
-		if wrapped, ok := errors.AsType[*url.Error](err); ok {
-			err = wrapped.Err
-		}
-		return nil, c.fail(Away, "the issuer does not answer", err)
+		return nil, c.fail(Away, "the issuer does not answer", hideurl.In(err))
 	}
 	defer answer.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/headgate/headgate/internal/hideurl"
 )
 
 const (
@@ -119,16 +121,12 @@ func (r *Reader) ask(ctx context.Context, query string, at asked) ([]byte, error
 	return body, nil
 }
 
-// unreached says that no answer came. The error of net/http names the URL, which may hold a password.
+// unreached says that no answer came.
 func unreached(err error) *Trouble {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return trouble(Away, "Prometheus has not answered within %v; hint: ask for less, or look whether it has too much to do", Timeout)
 	}
-	var outer *url.Error
-	if errors.As(err, &outer) {
-		err = outer.Err
-	}
-	return trouble(Away, "Prometheus does not answer: %v; hint: is it running, and is --prometheus-url its address?", err)
+	return trouble(Away, "Prometheus does not answer: %v; hint: is it running, and is --prometheus-url its address?", hideurl.In(err))
 }
 
 // refused says what is wrong with an answer that is none, nil if nothing is. What stands in its body is

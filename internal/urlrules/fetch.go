@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"syscall"
 
+	"github.com/headgate/headgate/internal/hideurl"
 	"github.com/headgate/headgate/rules/rulefile"
 )
 
@@ -106,9 +107,7 @@ func serverOf(u *url.URL) string { return net.JoinHostPort(u.Hostname(), cmp.Or(
 // stable returns why there is no answer, without what changes from try to try (ports of this
 // side) and without the address.
 func (c *Client) stable(ctx context.Context, err error) error {
-	if outer, ok := errors.AsType[*url.Error](err); ok {
-		err = outer.Err
-	}
+	err = hideurl.In(err)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("no whole answer within %v", c.o.Timeout)
 	}

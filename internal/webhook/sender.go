@@ -9,12 +9,12 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/internal/hideurl"
 	"github.com/headgate/headgate/internal/sleep"
 )
 
@@ -156,11 +156,7 @@ func (s *sender) send(ctx context.Context, body []byte) error {
 	r.Header.Set(SignatureHeader, Sign(s.Keys, body, now))
 	answer, err := s.client.Do(r)
 	if err != nil {
-		// The error of net/http holds the whole address, which may hold a secret.
-		if wrapped, ok := errors.AsType[*url.Error](err); ok {
-			err = wrapped.Err
-		}
-		return err
+		return hideurl.In(err)
 	}
 	_, _ = io.CopyN(io.Discard, answer.Body, maxAnswer)
 	_ = answer.Body.Close()
