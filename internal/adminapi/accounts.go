@@ -109,9 +109,7 @@ func (c *call) change(subject tenant.Subject, edit func(*sqltenant.Record) error
 	if bad != nil {
 		return sqltenant.Record{}, bad
 	}
-	ctx, cancel := c.context()
-	defer cancel()
-	records, err := c.db.UpdateAll(ctx, []sqltenant.Change{{
+	records, err := c.db.UpdateAll(c.context(), []sqltenant.Change{{
 		Subject: subject, Actor: c.who.actor, Version: sqltenant.Anyway, At: c.now,
 		Edit: func(r *sqltenant.Record) error {
 			// In the transaction, so that of two with one condition one finds it met.

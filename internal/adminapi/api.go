@@ -263,6 +263,7 @@ func secure(h http.Header, r *http.Request) {
 
 // serve answers c by way.
 func (h *Handler) serve(w http.ResponseWriter, c *call, way *route) (*answer, error) {
+	defer c.end()
 	if way == nil {
 		return h.noRoute(c.request)
 	}

@@ -137,10 +137,8 @@ func (b billing) take(c *call) (*answer, error) {
 	if bad != nil {
 		return nil, bad
 	}
-	ctx, cancel := c.context()
-	defer cancel()
 	changed := false
-	records, err := c.db.UpdateAll(ctx, []sqltenant.Change{{
+	records, err := c.db.UpdateAll(c.context(), []sqltenant.Change{{
 		Subject: name.Subject, Actor: billingActor + ":" + e.ID, Version: sqltenant.Anyway, At: c.now,
 		Edit: func(r *sqltenant.Record) (err error) {
 			if changed, err = edit(r); changed && name.Last4 != "" {

@@ -28,6 +28,8 @@ type call struct {
 	unfit   func(string, *limit.Limit) error // that of Options
 	// bad is the first thing that is wrong with the parameters of the query that were read; nil while nothing is.
 	bad *problem
+	// ends are of what was bounded.
+	ends []context.CancelFunc
 }
 
 // refuse notes what is wrong with a parameter.
@@ -40,8 +42,20 @@ func (c *call) refuse(bad *problem) {
 // databaseTimeout bounds how long one question waits for the database.
 const databaseTimeout = 10 * time.Second
 
-func (c *call) context() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(c.request.Context(), databaseTimeout)
+func (c *call) context() context.Context { return c.within(databaseTimeout) }
+
+// within bounds what is done for the call. It ends with the call, too.
+func (c *call) within(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(c.request.Context(), d)
+	c.ends = append(c.ends, cancel)
+	return ctx
+}
+
+// end gives back what contexts hold.
+func (c *call) end() {
+	for _, cancel := range c.ends {
+		cancel()
+	}
 }
 
 // name reads {api_key}.
@@ -66,9 +80,7 @@ func ofAccount(serve func(*call, quotas.Name) (*answer, error)) func(*call) (*an
 
 // account reads an account; one that there is not has version 0.
 func (c *call) account(subject tenant.Subject) (sqltenant.Record, error) {
-	ctx, cancel := c.context()
-	defer cancel()
-	return c.db.Get(ctx, subject)
+	return c.db.Get(c.context(), subject)
 }
 
 // printableName is the name of a parameter for an answer.

@@ -59,8 +59,7 @@ func listChanges(c *call) (*answer, error) {
 	if c.bad != nil {
 		return nil, c.bad
 	}
-	ctx, cancel := c.context()
-	defer cancel()
+	ctx := c.context()
 	entries, err := c.db.Changes(ctx, after, int(n))
 	if err != nil {
 		return nil, err

@@ -22,8 +22,7 @@ func (c *call) putDocumentIn(kept Switches, kind sqltenant.Kind, name, text stri
 	if bad != nil {
 		return after, before, bad
 	}
-	ctx, cancel := c.context()
-	defer cancel()
+	ctx := c.context()
 	if before, err = kept.Document(ctx, kind, name); err != nil {
 		return after, before, err
 	}
@@ -46,9 +45,7 @@ func (c *call) putDocumentIn(kept Switches, kind sqltenant.Kind, name, text stri
 
 // textOf answers with the text of a document.
 func (c *call) textOf(kind sqltenant.Kind, name string) (*answer, error) {
-	ctx, cancel := c.context()
-	defer cancel()
-	d, err := c.db.Document(ctx, kind, name)
+	d, err := c.db.Document(c.context(), kind, name)
 	if err != nil {
 		return nil, err
 	}

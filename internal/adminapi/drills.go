@@ -109,8 +109,7 @@ func (d drills) asked(c *call, do func(ctx context.Context, w drill.Whole) (*ans
 	if d.Drills == nil {
 		return nil, errNoDrills
 	}
-	ctx, cancel := context.WithTimeout(c.request.Context(), drillTimeout)
-	defer cancel()
+	ctx := c.within(drillTimeout)
 	w, err := d.Drills.Show(ctx)
 	if err != nil {
 		return nil, d.failed(err)

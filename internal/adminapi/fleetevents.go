@@ -56,8 +56,7 @@ func (f fleetEvents) list(c *call) (*answer, error) {
 	if log == nil || f.Watch.Overview == nil || f.Watch.OtherEvents == nil {
 		return nil, errNotShown
 	}
-	ctx, cancel := context.WithTimeout(c.request.Context(), askTimeout)
-	defer cancel()
+	ctx := c.within(askTimeout)
 	done, bad := f.asking.ask(ctx)
 	if bad != nil {
 		return nil, bad

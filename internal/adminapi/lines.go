@@ -176,7 +176,7 @@ func (x exchange) export(c *call) (*answer, error) {
 }
 
 func (c *call) exportPage(after tenant.Subject) ([]sqltenant.Record, error) {
-	ctx, cancel := c.context()
+	ctx, cancel := context.WithTimeout(c.request.Context(), databaseTimeout) // of one page of many
 	defer cancel()
 	return c.db.List(ctx, after, sqltenant.MaxPage)
 }

@@ -46,9 +46,7 @@ func (a accounts) list(c *call) (*answer, error) {
 		}
 		havingTier(&o, tier, tiers)
 	}
-	ctx, cancel := c.context()
-	defer cancel()
-	records, err := c.db.Find(ctx, o)
+	records, err := c.db.Find(c.context(), o)
 	if err != nil {
 		return nil, err
 	}

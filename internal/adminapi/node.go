@@ -1,7 +1,6 @@
 package adminapi
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -32,24 +31,15 @@ func (n node) routes() []route {
 		},
 		{
 			method: http.MethodGet, path: "timeline", scope: Read, local: true, serve: n.timeline, id: "getTimeline", summary: "Show what this node has answered over time",
-			about: "Of the last hour by the second, of the last week by the minute. Steps are as short as the points allow.",
-			query: []parameter{
-				{"from", "The first instant; left out, an hour before the last.", schema{"type": "string", "format": "date-time"}},
-				{"to", "The last instant; left out, now.", schema{"type": "string", "format": "date-time"}},
-				{"points", "How many steps at most.", schema{"type": "integer", "minimum": 1, "maximum": timeline.MaxPoints, "default": defaultPoints}},
-			},
+			about:   "Of the last hour by the second, of the last week by the minute. Steps are as short as the points allow.",
+			query:   spanParameters(timeline.MaxPoints),
 			answers: []reply{ok(view.Timeline{}, "The steps of which something is known."), notHere},
 		},
 		{
 			method: http.MethodGet, path: "fleet/timeline", scope: Read, local: true, serve: n.fleetTimeline, id: "getFleetTimeline", summary: "Show what all nodes have answered over time",
 			about: "The nodes are asked through the store, and have five seconds to answer. The sum says which of them it is of, " +
 				"and of which steps it is not whole, because a node has not answered, is gone, or does not know of them.",
-			query: []parameter{
-				{"node", "Only of the node of this name; left out, of all.", schema{"type": "string"}},
-				{"from", "The first instant; left out, an hour before the last.", schema{"type": "string", "format": "date-time"}},
-				{"to", "The last instant; left out, now.", schema{"type": "string", "format": "date-time"}},
-				{"points", "How many steps at most.", schema{"type": "integer", "minimum": 1, "maximum": timeline.MaxSummed, "default": defaultPoints}},
-			},
+			query:   append([]parameter{{"node", "Only of the node of this name; left out, of all.", schema{"type": "string"}}}, spanParameters(timeline.MaxSummed)...),
 			answers: []reply{ok(view.FleetTimeline{}, "The steps of which something is known."), notHere},
 		},
 		{
@@ -137,6 +127,15 @@ func (n node) timeline(c *call) (*answer, error) {
 	return jsonAnswer(http.StatusOK, n.Watch.Timeline(q.From, q.To, q.Most))
 }
 
+// spanParameters are those of span, but for the node.
+func spanParameters(most int) []parameter {
+	return []parameter{
+		{"from", "The first instant; left out, an hour before the last.", schema{"type": "string", "format": "date-time"}},
+		{"to", "The last instant; left out, now.", schema{"type": "string", "format": "date-time"}},
+		{"points", "How many steps at most.", schema{"type": "integer", "minimum": 1, "maximum": most, "default": defaultPoints}},
+	}
+}
+
 // span reads which time is asked for, in how many steps, and of which node where one may be named.
 func (c *call) span(most int64) (q FleetQuestion) {
 	q.To = c.instant("to", time.Now())
@@ -167,8 +166,7 @@ func (n node) fleetTimeline(c *call) (*answer, error) {
 	if n.Watch.FleetTimeline == nil {
 		return nil, errNotShown
 	}
-	ctx, cancel := context.WithTimeout(c.request.Context(), askTimeout)
-	defer cancel()
+	ctx := c.within(askTimeout)
 	done, bad := n.asking.ask(ctx)
 	if bad != nil {
 		return nil, bad
@@ -247,8 +245,7 @@ func (n node) explain(c *call) (*answer, error) {
 	if n.Watch.Explain == nil {
 		return nil, errNotShown
 	}
-	ctx, cancel := context.WithTimeout(c.request.Context(), usageTimeout)
-	defer cancel()
+	ctx := c.within(usageTimeout)
 	done, bad := n.lookups.look(ctx)
 	if bad != nil {
 		return nil, bad

@@ -26,12 +26,8 @@ func (p prometheus) routes() []route {
 		{
 			method: http.MethodGet, path: "prometheus/timeline", scope: Read, local: true, serve: p.timeline, id: "getPrometheusTimeline", summary: "Show what all nodes have answered over time, as Prometheus tells it",
 			about: "This process asks the Prometheus of --prometheus-url, for at most 400 days, and has 20 seconds for it. Steps are of whole minutes, five at least, and the last ends where the range ends.",
-			query: []parameter{
-				{"node", "Only of the node whose label instance is this name, or the name and a port; left out, of all.", schema{"type": "string"}},
-				{"from", "The first instant; left out, an hour before the last.", schema{"type": "string", "format": "date-time"}},
-				{"to", "The last instant; left out, now.", schema{"type": "string", "format": "date-time"}},
-				{"points", "How many steps at most.", schema{"type": "integer", "minimum": 1, "maximum": promhistory.MaxSteps, "default": defaultPoints}},
-			},
+			query: append([]parameter{{"node", "Only of the node whose label instance is this name, or the name and a port; left out, of all.", schema{"type": "string"}}},
+				spanParameters(promhistory.MaxSteps)...),
 			answers: []reply{ok(view.PrometheusTimeline{}, "The steps of which something is known."),
 				errorReply(http.StatusNotFound, "No Prometheus is configured, or it knows nothing of the time or of the node."),
 				errorReply(http.StatusBadGateway, "Prometheus is away, refuses the question, or gives an answer that cannot be read.")},

@@ -146,9 +146,7 @@ func checkBeside(r sqltenant.RuleRow, others []sqltenant.RuleRow) *problem {
 
 // list answers with a page of rows.
 func (ruleRows) list(c *call) (*answer, error) {
-	ctx, cancel := c.context()
-	defer cancel()
-	all, err := c.db.RuleRows(ctx)
+	all, err := c.db.RuleRows(c.context())
 	if err != nil {
 		return nil, err
 	}
@@ -185,8 +183,7 @@ func (ruleRows) change(c *call) (*answer, error) {
 
 // putRow writes a row, if it counts beside the others.
 func (c *call) putRow(status int, r sqltenant.RuleRow) (*answer, error) {
-	ctx, cancel := c.context()
-	defer cancel()
+	ctx := c.context()
 	others, err := c.otherRows(ctx, r.ID)
 	if err != nil {
 		return nil, err
@@ -213,8 +210,7 @@ func (ruleRows) remove(c *call) (*answer, error) {
 	if bad != nil {
 		return nil, bad
 	}
-	ctx, cancel := c.context()
-	defer cancel()
+	ctx := c.context()
 	if _, err := c.otherRows(ctx, id); err != nil {
 		return nil, err
 	}

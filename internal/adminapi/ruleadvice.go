@@ -154,8 +154,7 @@ func ruleOf(set *rules.Set, id string) *rules.Rule {
 // advise recommends by what nodes remember, and notes in v which nodes these are.
 func (d ruleAdvice) advise(c *call, v *adviceView, o advice.Options) (*advice.Result, error) {
 	remembered := d.remembered(c) // which waits for other nodes
-	ctx, cancel := context.WithTimeout(c.request.Context(), effectTimeout)
-	defer cancel()
+	ctx := c.within(effectTimeout)
 	recalled, err := remembered.Recall(ctx)
 	v.Nodes, v.Cut = append(v.Nodes, recalled.Nodes...), recalled.Cut
 	if err != nil {
@@ -232,7 +231,5 @@ func (d ruleAdvice) stored(c *call, name string) (sqltenant.Document, error) {
 	if bad != nil {
 		return sqltenant.Document{}, bad
 	}
-	ctx, cancel := c.context()
-	defer cancel()
-	return db.Document(ctx, sqltenant.RulesDocument, name)
+	return db.Document(c.context(), sqltenant.RulesDocument, name)
 }

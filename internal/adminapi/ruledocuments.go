@@ -65,9 +65,7 @@ type documentsPage struct {
 
 // list answers with a page of documents of rules.
 func (d ruleDocuments) list(c *call) (*answer, error) {
-	ctx, cancel := c.context()
-	defer cancel()
-	all, err := c.db.Documents(ctx, sqltenant.RulesDocument)
+	all, err := c.db.Documents(c.context(), sqltenant.RulesDocument)
 	if err != nil {
 		return nil, err
 	}

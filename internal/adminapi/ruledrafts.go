@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -209,9 +208,7 @@ func (d ruleDrafts) review(c *call) (*answer, error) {
 
 // turn waits for the turn of a review. done ends it.
 func (d ruleDrafts) turn(c *call) (done func(), bad *problem) {
-	ctx, cancel := context.WithTimeout(c.request.Context(), reviewTimeout)
-	defer cancel()
-	return d.turns.wait(ctx, 1, "other rules are being reviewed")
+	return d.turns.wait(c.within(reviewTimeout), 1, "other rules are being reviewed")
 }
 
 // before returns the text that there is, "" for none.
@@ -230,9 +227,7 @@ func (d ruleDrafts) before(c *call, b *reviewBody) (string, error) {
 			return "", bad
 		}
 	}
-	ctx, cancel := c.context()
-	defer cancel()
-	doc, err := db.Document(ctx, sqltenant.RulesDocument, b.Document)
+	doc, err := db.Document(c.context(), sqltenant.RulesDocument, b.Document)
 	return doc.Text, err
 }
 
@@ -243,10 +238,8 @@ func (d ruleDrafts) foresee(c *call, b *reviewBody, set *rules.Set, v *reviewVie
 	changes := rulereview.Compare(now, set)
 	v.Changes = &changes
 	if strings.TrimSpace(b.Tests) != "" {
-		ctx, cancel := context.WithTimeout(c.request.Context(), testTimeout)
-		defer cancel()
 		var err error
-		if v.Tests, err = rulereview.Test(ctx, rulefile.File{Name: testsName, Data: []byte(b.Tests)}, set, tenants); err != nil {
+		if v.Tests, err = rulereview.Test(c.within(testTimeout), rulefile.File{Name: testsName, Data: []byte(b.Tests)}, set, tenants); err != nil {
 			v.TestProblems = problemsOf(testsName, err)
 		}
 	}
@@ -254,9 +247,7 @@ func (d ruleDrafts) foresee(c *call, b *reviewBody, set *rules.Set, v *reviewVie
 		return
 	}
 	question := rulereview.Question{Now: now, Next: set, Tenants: tenants, Remembered: d.remembered(c)}
-	ctx, cancel := context.WithTimeout(c.request.Context(), effectTimeout)
-	defer cancel()
-	effect := question.Ask(ctx)
+	effect := question.Ask(c.within(effectTimeout))
 	v.Effect = &effect
 }
 

@@ -70,9 +70,7 @@ func (ruleVersions) list(c *call, name string) (*answer, error) {
 
 // versions returns versions of a document of rules.
 func (c *call) versions(name string, before int64, n int) ([]sqltenant.DocumentVersion, error) {
-	ctx, cancel := c.context()
-	defer cancel()
-	return c.db.DocumentHistory(ctx, sqltenant.RulesDocument, name, before, n)
+	return c.db.DocumentHistory(c.context(), sqltenant.RulesDocument, name, before, n)
 }
 
 // get answers with the text of a version.

@@ -125,9 +125,7 @@ func (b switchRoutes) sensitive(id string) bool {
 
 // list answers with a page of switches.
 func (b switchRoutes) list(c *call) (*answer, error) {
-	ctx, cancel := c.context()
-	defer cancel()
-	all, err := b.kept(c).Documents(ctx, sqltenant.SwitchDocument)
+	all, err := b.kept(c).Documents(c.context(), sqltenant.SwitchDocument)
 	if err != nil {
 		return nil, b.failed(err)
 	}
@@ -170,9 +168,7 @@ func (b switchRoutes) get(c *call) (*answer, error) {
 	if bad != nil {
 		return nil, bad
 	}
-	ctx, cancel := c.context()
-	defer cancel()
-	d, err := b.kept(c).Document(ctx, sqltenant.SwitchDocument, t.String())
+	d, err := b.kept(c).Document(c.context(), sqltenant.SwitchDocument, t.String())
 	if err != nil {
 		return nil, b.failed(err)
 	}

@@ -130,9 +130,7 @@ func (t tiers) checkDropped(c *call, next *tenant.Tiers) error {
 // anyoneHas reports whether an account has a tier that is not the fallback now. Those
 // that will have it are not asked for.
 func (c *call) anyoneHas(tier string) (bool, error) {
-	ctx, cancel := c.context()
-	defer cancel()
-	records, err := c.db.Find(ctx, sqltenant.ListOptions{N: 1, Tier: tier, At: c.now})
+	records, err := c.db.Find(c.context(), sqltenant.ListOptions{N: 1, Tier: tier, At: c.now})
 	return len(records) > 0, err
 }
 

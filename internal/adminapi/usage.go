@@ -128,8 +128,7 @@ func (u usage) of(c *call, names []quotas.Name, read usageReader) ([]usageview.T
 	if u.Usage == nil {
 		return nil, errNoLimiter
 	}
-	ctx, cancel := context.WithTimeout(c.request.Context(), usageTimeout)
-	defer cancel()
+	ctx := c.within(usageTimeout)
 	done, bad := u.lookups.look(ctx)
 	if bad != nil {
 		return nil, bad
@@ -173,8 +172,7 @@ func (t turns) look(ctx context.Context) (done func(), bad *problem) {
 // label fills in the last letters of API keys as far as the database tells them in
 // time.
 func (c *call) label(names []quotas.Name) {
-	ctx, cancel := context.WithTimeout(c.request.Context(), labelTimeout)
-	defer cancel()
+	ctx := c.within(labelTimeout)
 	for i := range names {
 		if c.db == nil || names[i].Last4 != "" || names[i].Subject.Key != "api_key" {
 			continue
@@ -272,8 +270,7 @@ func (c *call) note(ctx context.Context, name quotas.Name, a action) error {
 // act notes what changes nothing in the database, does it, and answers with what is used
 // then.
 func (u usage) act(c *call, name quotas.Name, a action, do func(context.Context) error) (*answer, error) {
-	ctx, cancel := context.WithTimeout(c.request.Context(), usageTimeout)
-	defer cancel()
+	ctx := c.within(usageTimeout)
 	if err := c.note(ctx, name, a); err != nil {
 		return nil, err
 	}
@@ -343,9 +340,7 @@ func (u usage) token(c *call, name quotas.Name) (*answer, error) {
 	if err != nil || ttl < minUsageTokenTTL || ttl > maxUsageTokenTTL {
 		return nil, badField(http.StatusUnprocessableEntity, "ttl", "not a time from %v to %v; hint: \"720h\"", minUsageTokenTTL, maxUsageTokenTTL)
 	}
-	ctx, cancel := c.context()
-	defer cancel()
-	if err := c.note(ctx, name, action{Name: "usage token", TTL: ttl.String()}); err != nil {
+	if err := c.note(c.context(), name, action{Name: "usage token", TTL: ttl.String()}); err != nil {
 		return nil, err
 	}
 	token, expires, err := u.SignUsageToken(name.Subject, ttl)
