@@ -176,7 +176,7 @@ var components = openapi.New(append([]openapi.Component{
 	}},
 	{Name: "Switches", Of: switchesPage{}, About: "Switches, in the order of their targets.", Notes: map[string]schema{"next_cursor": mayBeMore}},
 
-	{Name: "DrillOrder", Of: drillBody{}, About: "A fault that nodes are to rehearse.", Notes: map[string]schema{
+	{Name: "DrillOrder", Of: DrillBody{}, About: "A fault that nodes are to rehearse.", Notes: map[string]schema{
 		"fault":    openapi.OneOf(drill.Faults()...),
 		"store":    openapi.Said("The name of the store that the fault is of; left out, all."),
 		"shard":    openapi.Said("The address of the server of " + string(drill.ShardDown) + ", as the overview shows it."),

@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,7 +34,7 @@ func (d drills) routes() []route {
 			method: http.MethodPost, path: "drill", scope: Admin, local: true, serve: d.begin, id: "beginDrill", summary: "Have all nodes rehearse a fault for a time",
 			about: "Each node puts the fault at its own door to what it leans on, within a second or so; nothing beyond this fleet is touched. " +
 				"It ends by itself, on every node by the clock of that node, and before that where decisions fail or somebody ends it.",
-			body: &payload{kinds: jsonOnly, most: drill.MaxOrder, of: drillBody{}, about: "The fault."},
+			body: &payload{kinds: jsonOnly, most: drill.MaxOrder, of: DrillBody{}, about: "The fault."},
 			answers: []reply{
 				created(drill.Whole{}, "The drill, of which the nodes are about to hear."), notHere, errorReply(http.StatusConflict, "A drill is under way, or the request of this Idempotency-Key is being done."),
 			},
@@ -45,46 +46,37 @@ func (d drills) routes() []route {
 	}
 }
 
-// drillBody is what is asked for.
-type drillBody struct {
-	Fault      string   `json:"fault"`
-	Store      string   `json:"store,omitempty"`
-	Shard      string   `json:"shard,omitempty"`
-	DelayMS    *int64   `json:"delay_ms,omitempty"`
-	SkewMS     *int64   `json:"skew_ms,omitempty"`
-	Node       string   `json:"node,omitempty"`
-	LastsMS    *int64   `json:"lasts_ms,omitempty"`
-	AbortAbove *float64 `json:"abort_above,omitempty"`
-	Reason     string   `json:"reason,omitempty"`
+// DrillBody is what POST drill takes. For what is nil there is a usual value.
+type DrillBody struct {
+	Fault      drill.Fault `json:"fault"`
+	Store      string      `json:"store,omitempty"`
+	Shard      string      `json:"shard,omitempty"`
+	DelayMS    *int64      `json:"delay_ms,omitempty"`
+	SkewMS     *int64      `json:"skew_ms,omitempty"`
+	Node       string      `json:"node,omitempty"`
+	LastsMS    *int64      `json:"lasts_ms,omitempty"`
+	AbortAbove *float64    `json:"abort_above,omitempty"`
+	Reason     string      `json:"reason,omitempty"`
 }
 
 // order reads the body.
 func (d drills) order(c *call) (*drill.Order, *problem) {
-	var b drillBody
+	var b DrillBody
 	if err := strictjson.Decode(c.body, &b); err != nil {
 		return nil, malformed(err)
 	}
+	delay, skew := time.Duration(0), time.Duration(0)
+	switch b.Fault {
+	case drill.StoreSlow:
+		delay = drill.DefaultDelay
+	case drill.ClockSkew:
+		skew = drill.DefaultSkew
+	}
 	o := &drill.Order{
-		ID: trace.NewDecisionID(c.now).String(), Fault: drill.Fault(b.Fault), Store: b.Store, Shard: b.Shard, Node: b.Node, LastsMS: drill.DefaultLasts.Milliseconds(),
-		AbortAbove: drill.DefaultAbortAbove, Reason: b.Reason, Actor: c.who.actor, BeganAt: time.Now().UTC(),
-	}
-	if b.LastsMS != nil {
-		o.LastsMS = *b.LastsMS
-	}
-	if b.AbortAbove != nil {
-		o.AbortAbove = *b.AbortAbove
-	}
-	switch {
-	case b.DelayMS != nil:
-		o.DelayMS = *b.DelayMS
-	case o.Fault == drill.StoreSlow:
-		o.DelayMS = drill.DefaultDelay.Milliseconds()
-	}
-	switch {
-	case b.SkewMS != nil:
-		o.SkewMS = *b.SkewMS
-	case o.Fault == drill.ClockSkew:
-		o.SkewMS = drill.DefaultSkew.Milliseconds()
+		ID: trace.NewDecisionID(c.now).String(), Fault: b.Fault, Store: b.Store, Shard: b.Shard, Node: b.Node,
+		DelayMS: *cmp.Or(b.DelayMS, new(delay.Milliseconds())), SkewMS: *cmp.Or(b.SkewMS, new(skew.Milliseconds())),
+		LastsMS: *cmp.Or(b.LastsMS, new(drill.DefaultLasts.Milliseconds())), AbortAbove: *cmp.Or(b.AbortAbove, new(drill.DefaultAbortAbove)),
+		Reason: b.Reason, Actor: c.who.actor, BeganAt: time.Now().UTC(),
 	}
 	if hint := quotas.Deceptive(o.Reason); o.Reason != "" && hint != "" {
 		return nil, badField(http.StatusUnprocessableEntity, "reason", "%s", hint)

@@ -9,7 +9,6 @@ package advice
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -241,11 +240,4 @@ func (r *Result) WriteText(w io.Writer) error {
 		}
 	}
 	return nil
-}
-
-// WriteJSON writes r as one JSON object.
-func (r *Result) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
 }

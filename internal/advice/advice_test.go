@@ -1,7 +1,6 @@
 package advice_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"slices"
@@ -141,8 +140,8 @@ func TestRunSaysWhatCannotBe(t *testing.T) {
 }
 
 func TestResultJSON(t *testing.T) {
-	var b bytes.Buffer
-	if err := run(t, options(t, rows)).WriteJSON(&b); err != nil {
+	text, err := json.Marshal(run(t, options(t, rows)))
+	if err != nil {
 		t.Fatal(err)
 	}
 	var back struct {
@@ -152,7 +151,7 @@ func TestResultJSON(t *testing.T) {
 			Recommended int64  `json:"recommended"`
 		} `json:"limits"`
 	}
-	if err := json.Unmarshal(b.Bytes(), &back); err != nil || back.Requests != 4 || len(back.Limits) != 5 || back.Limits[1].Recommended != 4 {
-		t.Errorf("%v in %s", err, b.Bytes())
+	if err := json.Unmarshal(text, &back); err != nil || back.Requests != 4 || len(back.Limits) != 5 || back.Limits[1].Recommended != 4 {
+		t.Errorf("%v in %s", err, text)
 	}
 }

@@ -37,10 +37,8 @@ func (p *process) adminAPI(a *config.Admin, d *config.Dashboard) (http.Handler, 
 		return nil, fmt.Errorf("--admin-tokens: %w", err)
 	}
 	p.warnOfIssuer(&d.DashboardOIDC, tokens)
-	reload := p.credentials.noted("admin_tokens", tokens.Reload)
-	p.tasks = append(p.tasks,
-		func(ctx context.Context) { p.reread(ctx, "the file of tokens", reload) },
-		func(ctx context.Context) { tokens.Run(ctx, p.tellLogins) })
+	p.keepFresh("admin_tokens", "the file of tokens", tokens.Reload)
+	p.tasks = append(p.tasks, func(ctx context.Context) { tokens.Run(ctx, p.tellLogins) })
 	return adminapi.New(p.adminOptions(tokens))
 }
 
@@ -133,6 +131,12 @@ func (p *process) tellLogins(err error) {
 		return
 	}
 	p.logger.Error("logins for the admin API cannot be checked", "error", err)
+}
+
+// keepFresh keeps what a file of credentials says as it has it, and shows it under name in metrics.
+func (p *process) keepFresh(name, file string, reload func() (changed bool, err error)) {
+	noted := p.credentials.noted(name, reload)
+	p.tasks = append(p.tasks, func(ctx context.Context) { p.reread(ctx, file, noted) })
 }
 
 // reread keeps what a file of secrets says as it has it until ctx ends.

@@ -45,8 +45,7 @@ type seenBreaker struct {
 
 // run looks at the breakers until ctx ends.
 func (w *breakerWatch) run(ctx context.Context) {
-	w.look(time.Now())
-	for range sleep.Every(ctx, breakersEvery) {
+	for range sleep.AtOnce(ctx, breakersEvery) {
 		w.look(time.Now())
 	}
 }

@@ -42,8 +42,7 @@ func (p *process) trustCallers(s *config.Callers) error {
 	p.trust.file = file
 	p.refusals.Serve(refusals.HTTP, refusals.GRPC, refusals.Auth, refusals.Redis)
 	p.trust.ops = p.gate(entrance{at: callers.Ops, front: "ops", needs: headgate.Rights{Explain: true}})
-	reload := p.credentials.noted("callers", file.Reload)
-	p.tasks = append(p.tasks, func(ctx context.Context) { p.reread(ctx, "the file of --callers", reload) })
+	p.keepFresh("callers", "the file of --callers", file.Reload)
 	return nil
 }
 

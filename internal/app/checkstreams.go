@@ -1,8 +1,6 @@
 package app
 
 import (
-	"context"
-
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/config"
@@ -22,13 +20,8 @@ func (p *process) streams(s *config.Serve, envoy *rls.Options) {
 	o := *envoy
 	o.Checker, o.Admit = p.doors.openRaw("stream", headgate.Rights{}), rls.Callers(in)
 	service := streamfront.New(streamfront.Options{
-		Rounds: rls.NewRounds(o),
-		Enter: func(ctx context.Context) error {
-			if _, err := rls.Enter(ctx, in); err != nil {
-				return rls.KeptOut(err)
-			}
-			return nil
-		},
+		Rounds:  rls.NewRounds(o),
+		Enter:   entering(in),
 		Longest: s.GRPCMaxConnectionAgeGrace,
 		OnPanic: envoy.OnPanic,
 	})

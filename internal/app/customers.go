@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 
@@ -23,8 +22,7 @@ func (p *process) loadUsageKeys(s *config.Serve) error {
 		return fmt.Errorf("--usage-key: %w", err)
 	}
 	p.usageKeys = keys
-	reload := p.credentials.noted("usage_key", keys.Reload)
-	p.tasks = append(p.tasks, func(ctx context.Context) { p.reread(ctx, "the file of --usage-key", reload) })
+	p.keepFresh("usage_key", "the file of --usage-key", keys.Reload)
 	return nil
 }
 

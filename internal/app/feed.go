@@ -83,8 +83,7 @@ func (p *process) follow(o *tenantsource.Options) error {
 	if err := os.MkdirAll(o.Dir, 0o750); err != nil {
 		return fmt.Errorf("--tenants-dir: %w", err)
 	}
-	reload := p.credentials.noted("snapshot_keys", tellingOnce(load))
-	p.tasks = append(p.tasks, func(ctx context.Context) { p.reread(ctx, "the file of --snapshot-keys", reload) })
+	p.keepFresh("snapshot_keys", "the file of --snapshot-keys", tellingOnce(load))
 	p.atEnd = append(p.atEnd, link.Close)
 	o.Follow = func(f snapfeed.FollowerOptions) *snapfeed.Follower {
 		f.Client, f.Next, f.Path, f.Verifier = link, link.Next, adminapi.Prefix+"snapshot", verifier.Load

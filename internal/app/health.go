@@ -190,8 +190,8 @@ type report struct {
 	// are not those of the files.
 	Degraded bool        `json:"degraded"`
 	Draining bool        `json:"draining"`
-	Store    storeReport `json:"store"`
-	Rules    rulesReport `json:"rules"`
+	Store    view.State  `json:"store"`
+	Rules    view.Config `json:"rules"`
 	// Tenants is missing where the rules alone decide.
 	Tenants *tenantsource.Report `json:"tenants,omitempty"`
 	// Documents is what the database says beside accounts; missing without one.
@@ -201,30 +201,16 @@ type report struct {
 	Drill *view.Drill `json:"drill,omitempty"`
 }
 
-type storeReport struct {
-	OK     bool         `json:"ok"`
-	Reason store.Reason `json:"reason,omitempty"`
-	Error  string       `json:"error,omitempty"`
-}
-
-type rulesReport struct {
-	OK       bool       `json:"ok"`
-	Version  string     `json:"version,omitempty"`
-	LoadedAt *time.Time `json:"loaded_at,omitempty"`
-	LastGood bool       `json:"last_good,omitempty"`
-	Error    string     `json:"error,omitempty"`
-}
-
 func (h *health) report() report {
 	r := report{Ready: h.ready() == nil, Draining: h.draining.Load()}
 	r.Store.OK = true
 	if err := h.storeErr.Load(); err != nil {
-		r.Store = storeReport{Reason: store.ReasonOf(*err), Error: (*err).Error()}
+		r.Store = view.State{Reason: string(store.ReasonOf(*err)), Error: (*err).Error()}
 	}
 	r.Rules.OK = true
 	if h.rules != nil {
 		s := h.rules.Status()
-		r.Rules = rulesReport{OK: s.Err == nil, Version: s.Version, LoadedAt: &s.LoadedAt, LastGood: s.LastGood}
+		r.Rules = view.Config{State: view.State{OK: s.Err == nil}, Version: s.Version, LoadedAt: s.LoadedAt, LastGood: s.LastGood}
 		if s.Err != nil {
 			r.Rules.Error = rulesource.Brief(s.Err)
 		}

@@ -58,8 +58,7 @@ func (p *process) watchServers() {
 
 // run asks until ctx ends.
 func (i *inspector) run(ctx context.Context) {
-	i.inspect(ctx)
-	for range sleep.Every(ctx, inspectEvery) {
+	for range sleep.AtOnce(ctx, inspectEvery) {
 		i.inspect(ctx)
 	}
 }

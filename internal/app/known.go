@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -27,8 +26,7 @@ func (p *process) knows(from identityfile.KnownKeys) (known, unsure func(string)
 		if err != nil {
 			return nil, nil, fmt.Errorf("file: %w", err)
 		}
-		reload := p.credentials.noted("known_api_keys", tellingOnce(list.Reload))
-		p.tasks = append(p.tasks, func(ctx context.Context) { p.reread(ctx, "the file of known API keys", reload) })
+		p.keepFresh("known_api_keys", "the file of known API keys", tellingOnce(list.Reload))
 		asked = list
 	default:
 		lookup, err := keylookup.New(from.URL)

@@ -51,7 +51,7 @@ func (w *watching) state() view.Node {
 	r := p.health.report()
 	held := p.health.held()
 	n := view.Node{
-		Identity: w.node, At: time.Now(), ConfigVersion: r.Rules.Version,
+		Identity: w.node, At: time.Now(), ConfigVersion: r.Rules.Version, ConfigAt: r.Rules.LoadedAt,
 		Ready: r.Ready, Degraded: r.Degraded, Draining: r.Draining,
 		Requests: o.Requests, Rates: o.Rates, Latency: o.Latency, HashedBy: w.hashedBy(),
 		TopTotal: w.nameless("total"), TopDenied: w.nameless("denied"),
@@ -60,9 +60,6 @@ func (w *watching) state() view.Node {
 	}
 	if r.Tenants != nil {
 		n.TenantsVersion, n.Replica = strconv.FormatInt(r.Tenants.Version, 10), r.Tenants.Replica
-	}
-	if r.Rules.LoadedAt != nil {
-		n.ConfigAt = *r.Rules.LoadedAt
 	}
 	for _, s := range p.stack.shards() {
 		if breakerNames[s.Breaker] == "open" {
@@ -124,14 +121,7 @@ func shardsOf(shards []telemetry.Shard) []view.Shard {
 
 // healthOf is what /readyz says, as operators see it elsewhere.
 func healthOf(r report) view.Health {
-	h := view.Health{
-		Ready: r.Ready, Degraded: r.Degraded, Draining: r.Draining,
-		Store: view.State{OK: r.Store.OK, Reason: string(r.Store.Reason), Error: r.Store.Error},
-		Rules: view.Config{State: view.State{OK: r.Rules.OK, Error: r.Rules.Error}, Version: r.Rules.Version, LastGood: r.Rules.LastGood},
-	}
-	if r.Rules.LoadedAt != nil {
-		h.Rules.LoadedAt = *r.Rules.LoadedAt
-	}
+	h := view.Health{Ready: r.Ready, Degraded: r.Degraded, Draining: r.Draining, Store: r.Store, Rules: r.Rules}
 	if t := r.Tenants; t != nil {
 		h.Tenants = &view.Config{State: view.State{OK: t.OK, Error: t.Error}, Version: strconv.FormatInt(t.Version, 10), LastGood: t.FromFile}
 		h.Replica = t.Replica

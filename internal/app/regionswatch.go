@@ -39,8 +39,7 @@ func (w *watching) watchRegions() {
 
 // run keeps what was counted until ctx ends, so that there are rates.
 func (r *regionWatch) run(ctx context.Context) {
-	r.meter.Note(time.Now(), r.counted())
-	for range sleep.Every(ctx, regionview.NoteEvery) {
+	for range sleep.AtOnce(ctx, regionview.NoteEvery) {
 		r.meter.Note(time.Now(), r.counted())
 	}
 }

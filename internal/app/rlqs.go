@@ -11,6 +11,16 @@ import (
 	"github.com/headgate/headgate/internal/telemetry"
 )
 
+// entering lets in who opens a stream over gRPC.
+func entering(in *gate) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if _, err := rls.Enter(ctx, in); err != nil {
+			return rls.KeptOut(err)
+		}
+		return nil
+	}
+}
+
 // assigns serves Envoy's rate limit quota service to those who may check, on the port of
 // Envoy's rate limit service.
 func (p *process) assigns(s *config.Serve, envoy *rls.Options) {
@@ -20,12 +30,7 @@ func (p *process) assigns(s *config.Serve, envoy *rls.Options) {
 	service := rlqs.New(rlqs.Options{
 		Decider: p.doors.openRaw("rlqs", charges),
 		Store:   p.stack.backends[0].Store,
-		Enter: func(ctx context.Context) error {
-			if _, err := rls.Enter(ctx, in); err != nil {
-				return rls.KeptOut(err)
-			}
-			return nil
-		},
+		Enter:   entering(in),
 		OnPanic: envoy.OnPanic,
 	})
 	envoy.Serve(service.Register, rlqs.Method, service.Enter)

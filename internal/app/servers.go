@@ -101,12 +101,8 @@ func (n *newcomers) watch(c net.Conn, state http.ConnState) {
 func (n *newcomers) wait(ctx context.Context, longest time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for n.count.Load() > 0 {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+	for range sleep.AtOnce(ctx, 5*time.Millisecond) {
+		if n.count.Load() == 0 {
 			return
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -188,13 +189,8 @@ func thisMachine(host string) bool {
 // what it cannot do, or read, is not.
 func adminProblem(status int, raw []byte) error {
 	code := exitNo
-	switch status {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+	if status/100 != 4 || slices.Contains([]int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests}, status) {
 		code = exitUsage
-	default:
-		if status/100 != 4 {
-			code = exitUsage
-		}
 	}
 	var p struct {
 		Type   string `json:"type"`

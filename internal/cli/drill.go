@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/headgate/headgate/internal/adminapi"
 	"github.com/headgate/headgate/internal/drill"
 	"github.com/headgate/headgate/internal/sleep"
 )
@@ -53,19 +54,6 @@ type drillFlags struct {
 	JSON         bool          `name:"json" env:"-" help:"Print the report as JSON."`
 }
 
-// drillAsked is a fault, as POST drill takes it.
-type drillAsked struct {
-	Fault      drill.Fault `json:"fault"`
-	Store      string      `json:"store,omitempty"`
-	Shard      string      `json:"shard,omitempty"`
-	DelayMS    int64       `json:"delay_ms,omitempty"`
-	SkewMS     int64       `json:"skew_ms,omitempty"`
-	Node       string      `json:"node,omitempty"`
-	LastsMS    int64       `json:"lasts_ms"`
-	AbortAbove float64     `json:"abort_above"`
-	Reason     string      `json:"reason,omitempty"`
-}
-
 type storeFlag struct {
 	Store string `name:"of-store" env:"-" placeholder:"NAME" help:"Only this store: store, per_second, or one of --stores. Default: all."`
 }
@@ -85,7 +73,7 @@ func (*drillStoreDownCmd) Help() string {
 
 // Run has the nodes rehearse it.
 func (c *drillStoreDownCmd) Run(std *stdio) error {
-	return c.rehearse(std, drillAsked{Fault: drill.StoreDown, Store: c.Store})
+	return c.rehearse(std, adminapi.DrillBody{Fault: drill.StoreDown, Store: c.Store})
 }
 
 type drillStoreSlowCmd struct {
@@ -109,7 +97,7 @@ func (c *drillStoreSlowCmd) Run(std *stdio) error {
 	if c.Delay < time.Millisecond || c.Delay > drill.MaxDelay {
 		return &codeError{exitUsage, fmt.Errorf("--delay %v; hint: from 1ms to %v", c.Delay, drill.MaxDelay)}
 	}
-	return c.rehearse(std, drillAsked{Fault: drill.StoreSlow, Store: c.Store, DelayMS: c.Delay.Milliseconds()})
+	return c.rehearse(std, adminapi.DrillBody{Fault: drill.StoreSlow, Store: c.Store, DelayMS: new(c.Delay.Milliseconds())})
 }
 
 type drillShardDownCmd struct {
@@ -130,7 +118,7 @@ because the shard itself is well.` + drillAbout
 
 // Run has the nodes rehearse it.
 func (c *drillShardDownCmd) Run(std *stdio) error {
-	return c.rehearse(std, drillAsked{Fault: drill.ShardDown, Store: c.Store, Shard: c.Shard})
+	return c.rehearse(std, adminapi.DrillBody{Fault: drill.ShardDown, Store: c.Store, Shard: c.Shard})
 }
 
 type drillDatabaseCmd struct {
@@ -149,7 +137,7 @@ connection to the database, and take no part; nor do those with SQLite.` + drill
 
 // Run has the nodes rehearse it.
 func (c *drillDatabaseCmd) Run(std *stdio) error {
-	return c.rehearse(std, drillAsked{Fault: drill.DatabaseDown})
+	return c.rehearse(std, adminapi.DrillBody{Fault: drill.DatabaseDown})
 }
 
 type drillBrokerCmd struct {
@@ -168,7 +156,7 @@ counts them.` + drillAbout
 
 // Run has the nodes rehearse it.
 func (c *drillBrokerCmd) Run(std *stdio) error {
-	return c.rehearse(std, drillAsked{Fault: drill.BrokerDown})
+	return c.rehearse(std, adminapi.DrillBody{Fault: drill.BrokerDown})
 }
 
 type drillRegionCutCmd struct {
@@ -188,7 +176,7 @@ so it is one region that is cut, with its own store, and the others go on.` + dr
 
 // Run has the nodes rehearse it.
 func (c *drillRegionCutCmd) Run(std *stdio) error {
-	return c.rehearse(std, drillAsked{Fault: drill.RegionCut, Store: c.Store})
+	return c.rehearse(std, adminapi.DrillBody{Fault: drill.RegionCut, Store: c.Store})
 }
 
 type drillClockCmd struct {
@@ -216,7 +204,7 @@ func (c *drillClockCmd) Run(std *stdio) error {
 	if by := c.By.Abs(); by < time.Millisecond || by > drill.MaxSkew {
 		return &codeError{exitUsage, fmt.Errorf("--by %v; hint: from 1ms to %v, negative for behind", c.By, drill.MaxSkew)}
 	}
-	return c.rehearse(std, drillAsked{Fault: drill.ClockSkew, SkewMS: c.By.Milliseconds(), Node: c.Node})
+	return c.rehearse(std, adminapi.DrillBody{Fault: drill.ClockSkew, SkewMS: new(c.By.Milliseconds()), Node: c.Node})
 }
 
 // parseShare reads a share, such as 1% or 0.01.
@@ -233,15 +221,15 @@ func parseShare(text string) (float64, error) {
 }
 
 // rehearse begins a drill, waits for its end and prints what was seen.
-func (c *drillFlags) rehearse(std *stdio, asked drillAsked) error {
-	var err error
-	if asked.AbortAbove, err = parseShare(c.AbortAbove); err != nil {
+func (c *drillFlags) rehearse(std *stdio, asked adminapi.DrillBody) error {
+	abortAbove, err := parseShare(c.AbortAbove)
+	if err != nil {
 		return &codeError{exitUsage, err}
 	}
 	if c.For < drill.MinLasts || c.For > drill.MaxLasts {
 		return &codeError{exitUsage, fmt.Errorf("--for %v; hint: from %v to %v", c.For, drill.MinLasts, drill.MaxLasts)}
 	}
-	asked.LastsMS, asked.Reason = c.For.Milliseconds(), c.Reason
+	asked.LastsMS, asked.AbortAbove, asked.Reason = new(c.For.Milliseconds()), &abortAbove, c.Reason
 	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer release()
 	w, err := c.askDrill(ctx, http.MethodPost, asked)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -14,9 +13,7 @@ import (
 // printDrill prints what is known of a drill.
 func printDrill(std *stdio, w drill.Whole, asJSON bool) error {
 	if asJSON {
-		encoder := json.NewEncoder(std.out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(&w)
+		return printJSON(std.out, &w)
 	}
 	return writeDrill(std.out, &w)
 }

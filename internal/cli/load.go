@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -274,15 +273,10 @@ func (c *loadCmd) overGRPC(u *url.URL) (loadgen.Sender, func(), error) {
 
 // tell prints the report, and returns what the exit code says.
 func (c *loadCmd) tell(w io.Writer, o loadgen.Options, r *loadgen.Report, judged bool, buckets []loadgen.Bucket) error {
-	var b bytes.Buffer
-	if c.JSON {
-		if err := loadgen.WriteJSON(&b, o, r, buckets); err != nil {
-			return err
-		}
-	} else {
-		loadgen.WriteText(&b, o, r, judged, buckets)
-	}
-	if _, err := w.Write(b.Bytes()); err != nil {
+	if err := printReport(w, c.JSON, loadgen.Document(o, r, buckets), func(w io.Writer) error {
+		loadgen.WriteText(w, o, r, judged, buckets)
+		return nil
+	}); err != nil {
 		return &codeError{exitUsage, err}
 	}
 	switch {

@@ -50,17 +50,23 @@ func counted[N int | int64](n N, one, several string) string {
 }
 
 // printReport prints a report in one piece, as JSON or as text.
-func printReport(w io.Writer, asJSON bool, json, text func(io.Writer) error) error {
-	var b bytes.Buffer
-	write := text
+func printReport(w io.Writer, asJSON bool, report any, text func(io.Writer) error) error {
 	if asJSON {
-		write = json
+		return printJSON(w, report)
 	}
-	if err := write(&b); err != nil {
+	var b bytes.Buffer
+	if err := text(&b); err != nil {
 		return err
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// printJSON prints a value as JSON that people can read, too.
+func printJSON(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
 }
 
 // noBecauseOf is the answer no where some things are bad, which it tells.

@@ -77,7 +77,7 @@ func (c *recommendCmd) Run(std *stdio) error {
 	if err != nil {
 		return &codeError{exitUsage, unprinted(err)}
 	}
-	if err := printReport(std.out, c.JSON, advised.WriteJSON, advised.WriteText); err != nil {
+	if err := printReport(std.out, c.JSON, advised, advised.WriteText); err != nil {
 		return &codeError{exitUsage, err}
 	}
 	told := std.out

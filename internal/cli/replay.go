@@ -117,7 +117,7 @@ func (c *replayCmd) write(w io.Writer, r *replay.Report) error {
 			return err
 		}
 	}
-	return printReport(w, c.JSON, r.WriteJSON, r.WriteText)
+	return printReport(w, c.JSON, r, r.WriteText)
 }
 
 // options returns what the flags say.

@@ -85,7 +85,7 @@ func (c *simulateCmd) Run(std *stdio) error {
 func (c *simulateCmd) print(w io.Writer, o simulate.Options, cells []simulate.Cell) error {
 	switch c.Format {
 	case "json":
-		return simulate.WriteJSON(w, o, cells)
+		return printJSON(w, simulate.Document(o, cells))
 	case "markdown":
 		for _, workload := range o.Workloads {
 			fmt.Fprintf(w, "\n**%s**: %s\n\n", workload.Name, workload.Text)

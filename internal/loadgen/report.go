@@ -1,7 +1,6 @@
 package loadgen
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -108,8 +107,8 @@ func writeBounds(w io.Writer, buckets []Bucket) {
 	}
 }
 
-// WriteJSON writes r for programs: latencies in microseconds, and the buckets that are broken.
-func WriteJSON(w io.Writer, o Options, r *Report, buckets []Bucket) error {
+// Document is r for programs, as JSON: latencies in microseconds, and the buckets that are broken.
+func Document(o Options, r *Report, buckets []Bucket) map[string]any {
 	type broken struct {
 		Rule   string `json:"rule"`
 		Limit  string `json:"limit"`
@@ -126,11 +125,9 @@ func WriteJSON(w io.Writer, o Options, r *Report, buckets []Bucket) error {
 			over = append(over, broken(b))
 		}
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(map[string]any{
+	return map[string]any{
 		"shape": o.Shape, "rate": o.Rate, "keys": o.Keys, "hot": o.Hot, "seed": o.Seed, "lasted_ms": r.Lasted.Milliseconds(),
 		"sent": r.Sent, "unsent": r.Unsent, "answers": r.Codes, "decided": r.Decided, "degraded": r.Degraded, "unmatched": r.Unmatched, "allowed": r.TotalAllowed(),
 		"latency_us": latency, "judged": len(buckets), "broken": over,
-	})
+	}
 }

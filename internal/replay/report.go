@@ -2,9 +2,7 @@ package replay
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -207,11 +205,4 @@ func names(list []string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(list[:maxNamed], ", "), len(list)-maxNamed)
 	}
 	return strings.Join(list, ", ")
-}
-
-// WriteJSON writes r as one JSON object.
-func (r *Report) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
 }

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -87,11 +86,9 @@ type document struct {
 	Cells   []Cell `json:"cells"`
 }
 
-// WriteJSON writes options and cells as one JSON object.
-func WriteJSON(w io.Writer, o Options, cells []Cell) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(document{Limit: limitText(o), Sources: o.Sources, Periods: o.Periods, Nodes: o.Nodes, Open: o.OpenLoop, Seed: o.Seed, Cells: cells})
+// Document is options and cells for programs, as JSON.
+func Document(o Options, cells []Cell) any {
+	return document{Limit: limitText(o), Sources: o.Sources, Periods: o.Periods, Nodes: o.Nodes, Open: o.OpenLoop, Seed: o.Seed, Cells: cells}
 }
 
 func limitText(o Options) string { return fmt.Sprintf("%d in %v", o.Quota, o.Period) }
