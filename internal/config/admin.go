@@ -5,17 +5,11 @@ import "errors"
 // Admin are the settings of the API for operators, which shows how the node is and
 // changes what tenants may use. Without a database of tenants it shows only.
 type Admin struct {
-	// AdminAddr serves the API; "" (the default) serves none.
-	AdminAddr string `group:"admin" placeholder:"ADDR" help:"Address of the API that shows how this node is, and shows and changes what tenants may use: host:port, or unix:///path. Default: off."`
-	// AdminTokens is the file of those who may ask; required with AdminAddr.
-	AdminTokens string `group:"admin" placeholder:"FILE" help:"YAML file of the tokens and client certificates that the admin API and the dashboard allow; 'headgate admin token' makes a line of it. Read again when it changes."`
-	// AdminHashKey is the file with the key that API keys are hashed by; "" is that of
-	// the identity file.
-	AdminHashKey string `group:"admin" placeholder:"FILE" help:"The key that API keys are hashed by ('openssl rand -base64 32'): those that the admin API is given in full, and those that callers send in entries api_key, so that the quota of one is found. The same on all nodes. Default: hash_key_file of --identity. Without either, keys are named by hash:HASH."`
-	// AdminTLSCert and AdminTLSKey are files in PEM; both or neither.
-	AdminTLSCert string `group:"admin" placeholder:"FILE" help:"Certificate chain in PEM, to serve the admin API over HTTPS. Read again when it changes."`
-	AdminTLSKey  string `group:"admin" placeholder:"FILE" help:"Key of --admin-tls-cert in PEM."`
-	// AdminClientCA is a file in PEM; "" asks for no certificates.
+	AdminAddr     string `group:"admin" placeholder:"ADDR" help:"Address of the API that shows how this node is, and shows and changes what tenants may use: host:port, or unix:///path. Default: off."`
+	AdminTokens   string `group:"admin" placeholder:"FILE" help:"YAML file of the tokens and client certificates that the admin API and the dashboard allow; 'headgate admin token' makes a line of it. Read again when it changes."`
+	AdminHashKey  string `group:"admin" placeholder:"FILE" help:"The key that API keys are hashed by ('openssl rand -base64 32'): those that the admin API is given in full, and those that callers send in entries api_key, so that the quota of one is found. The same on all nodes. Default: hash_key_file of --identity. Without either, keys are named by hash:HASH."`
+	AdminTLSCert  string `group:"admin" placeholder:"FILE" help:"Certificate chain in PEM, to serve the admin API over HTTPS. Read again when it changes."`
+	AdminTLSKey   string `group:"admin" placeholder:"FILE" help:"Key of --admin-tls-cert in PEM."`
 	AdminClientCA string `group:"admin" placeholder:"FILE" help:"Authorities in PEM: every client of the admin API must have a certificate that one of them has signed. Without a token its common name is who asks."`
 }
 

@@ -6,8 +6,6 @@ import (
 
 // Callers are the settings of who may ask for decisions, and for what.
 type Callers struct {
-	// Callers is the file of tokens and certificates; "" (the default) lets everybody in
-	// who reaches a port.
 	Callers string `group:"callers" placeholder:"FILE" help:"YAML file of the tokens and client certificates of those who may ask for decisions, with their rights: check, name_limits, give_back, reserve, explain; 'headgate caller token' makes a line of it. Read again when it changes. Who shows none of them may then do what the file says under anonymous, and nothing else. Default: whoever reaches a port may check and reserve."`
 	// CallerLimits gives the rights to name limits and to give back to all who reach the
 	// HTTP API, the gRPC port and that of Redis clients, or takes them from all; nil (the default) gives them on

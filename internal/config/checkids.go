@@ -10,12 +10,8 @@ import (
 
 // CheckIDs are the settings of ids by which a check that is repeated is charged once.
 type CheckIDs struct {
-	// CheckIDTime is for how long an answer is remembered. The default value is 1m, from 1s
-	// to 1h.
-	CheckIDTime time.Duration `group:"answers" name:"check-id-time" default:"1m" placeholder:"TIME" help:"How long the answer to a check that carries an id is remembered, so that a repeat of it gets the same answer and is charged nothing. Default ${default}."`
-	// CheckIDHeader is the header of sub-requests of gateways that has the id; "" (the
-	// default value) is none.
-	CheckIDHeader string `group:"gateways" name:"check-id-header" placeholder:"HEADER" help:"Header of sub-requests in which a gateway sends the id of a check. The gateway must set it itself, in place of what the client sent: a client that can choose it is charged once for many requests. Default: none."`
+	CheckIDTime   time.Duration `group:"answers" name:"check-id-time" default:"1m" placeholder:"TIME" help:"How long the answer to a check that carries an id is remembered, so that a repeat of it gets the same answer and is charged nothing. Default ${default}."`
+	CheckIDHeader string        `group:"gateways" name:"check-id-header" placeholder:"HEADER" help:"Header of sub-requests in which a gateway sends the id of a check. The gateway must set it itself, in place of what the client sent: a client that can choose it is charged once for many requests. Default: none."`
 }
 
 // Bounds of CheckIDTime.

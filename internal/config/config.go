@@ -4,7 +4,8 @@
 // tags are the flag, the default and the help. The same name serves the command
 // line (--http-addr), the environment (HEADGATE_HTTP_ADDR) and the file given
 // with --config (http-addr: ...). The command line wins over the environment,
-// the environment over the file, and the file over the default.
+// the environment over the file, and the file over the default. What a setting is
+// for stands in its help, and what it may be in validate: a comment says more alone.
 //
 // Settings are read once, at start. The package reads no rules and opens
 // nothing.
@@ -28,39 +29,21 @@ const EnvPrefix = "HEADGATE"
 type Settings struct {
 	// Rules is a file, or a directory that is read with its subdirectories.
 	// Empty means no rules: only limits that callers name are decided.
-	Rules string `group:"rules" placeholder:"FILE_OR_DIR" help:"Rule file, or a directory of rule files. Changes are picked up while serving."`
-	// Compat is "" or "envoy".
-	Compat string `group:"rules" enum:",envoy" default:"" placeholder:"envoy" help:"Defaults of another service for rules that do not say otherwise: 'envoy' means fixed windows, and denied hits count, as in envoyproxy/ratelimit."`
-	// MergeDomains lets several files add to one domain.
-	MergeDomains bool `group:"rules" help:"Let several rule files add to the same domain, instead of refusing the second one."`
-	// RowsDomain is the domain of the rules that stand in the table rate_limit_rules of
-	// Tenants; the default value is "api".
-	RowsDomain string `group:"rules" default:"api" placeholder:"DOMAIN" help:"Domain of the rules that stand as rows in the table rate_limit_rules of --tenants. Default ${default}."`
-	// AllowRuleDrop switches off the guard of reloads.
-	AllowRuleDrop bool `group:"rules" help:"Accept a reload that drops most of the rules in force. By default it is refused, because a half-mounted directory looks just like that."`
-	// RulesPoll is how often the files are compared though nothing was
-	// reported. The default value is 10s; at least 100ms.
-	RulesPoll time.Duration `group:"rules" default:"10s" help:"How often to compare the rule files with those in force, should the operating system not report a change."`
-	// StateDir is where the last good rules, the last known number of nodes and the timeline are
-	// kept; empty means nowhere.
-	StateDir string `group:"rules" placeholder:"DIR" help:"Directory in which the last good rules, the last known number of nodes, what was answered in the last week and, unless --audit-files or --audit-kafka says otherwise, events of decisions are kept. The rules are used when the rule files are bad at start, the number until the store tells how many nodes there are."`
-	// Shadow decides and reports everything and denies nothing.
-	Shadow bool `group:"rules" help:"Decide and report, but let every request pass."`
+	Rules         string        `group:"rules" placeholder:"FILE_OR_DIR" help:"Rule file, or a directory of rule files. Changes are picked up while serving."`
+	Compat        string        `group:"rules" enum:",envoy" default:"" placeholder:"envoy" help:"Defaults of another service for rules that do not say otherwise: 'envoy' means fixed windows, and denied hits count, as in envoyproxy/ratelimit."`
+	MergeDomains  bool          `group:"rules" help:"Let several rule files add to the same domain, instead of refusing the second one."`
+	RowsDomain    string        `group:"rules" default:"api" placeholder:"DOMAIN" help:"Domain of the rules that stand as rows in the table rate_limit_rules of --tenants. Default ${default}."`
+	AllowRuleDrop bool          `group:"rules" help:"Accept a reload that drops most of the rules in force. By default it is refused, because a half-mounted directory looks just like that."`
+	RulesPoll     time.Duration `group:"rules" default:"10s" help:"How often to compare the rule files with those in force, should the operating system not report a change."`
+	StateDir      string        `group:"rules" placeholder:"DIR" help:"Directory in which the last good rules, the last known number of nodes, what was answered in the last week and, unless --audit-files or --audit-kafka says otherwise, events of decisions are kept. The rules are used when the rule files are bad at start, the number until the store tells how many nodes there are."`
+	Shadow        bool          `group:"rules" help:"Decide and report, but let every request pass."`
 
-	// Store says where the buckets are kept.
-	Store StoreURL `group:"store" default:"memory://" placeholder:"URL" help:"Where counters live: memory:// (this process; ?max_bytes=256MiB), redis://[user:password@]host:port/db, unix:///path/to/redis.sock, redis+sentinel://host:port,host:port/db?master=NAME, redis+cluster://host:port,host:port (rediss instead of redis is TLS), or memcached://host:port,host:port. ?prefix=shop: and ?password_file=FILE are for all but memory, ?ca=FILE&cert=FILE&key=FILE&server_name=NAME for TLS (memcached: tls=true); docs/operations.md lists them. Default ${default}."`
-	// StorePerSecond says where the buckets of limits per second are kept; empty
-	// means in Store too.
-	StorePerSecond StoreURL `group:"store" name:"store-per-second" placeholder:"URL" help:"Another store for limits per second, which make most of the load and need no durability. Default: --store."`
-	// Stores is a file of further stores, which rules name; "" is none.
-	Stores string `group:"store" placeholder:"FILE" help:"YAML file of further stores, each with a name, for rules and domains that say store: NAME. Read at start."`
-	// Regions is a file of the regions that there are, and Region the one of this process;
-	// "" is none.
-	Regions string `group:"store" placeholder:"FILE" help:"YAML file of the regions that there are, the same in all of them, for rules that say regions: leased or shared. Read at start."`
-	Region  string `group:"store" placeholder:"NAME" help:"Which of the regions of --regions this process is in."`
-	// StoreBudget bounds how long one request waits for the store. The default
-	// value is 20ms, from 1ms to 10s.
-	StoreBudget time.Duration `group:"store" default:"20ms" help:"Longest wait for the store. Past it the failure mode of the rule answers, marked degraded."`
+	Store          StoreURL      `group:"store" default:"memory://" placeholder:"URL" help:"Where counters live: memory:// (this process; ?max_bytes=256MiB), redis://[user:password@]host:port/db, unix:///path/to/redis.sock, redis+sentinel://host:port,host:port/db?master=NAME, redis+cluster://host:port,host:port (rediss instead of redis is TLS), or memcached://host:port,host:port. ?prefix=shop: and ?password_file=FILE are for all but memory, ?ca=FILE&cert=FILE&key=FILE&server_name=NAME for TLS (memcached: tls=true); docs/operations.md lists them. Default ${default}."`
+	StorePerSecond StoreURL      `group:"store" name:"store-per-second" placeholder:"URL" help:"Another store for limits per second, which make most of the load and need no durability. Default: --store."`
+	Stores         string        `group:"store" placeholder:"FILE" help:"YAML file of further stores, each with a name, for rules and domains that say store: NAME. Read at start."`
+	Regions        string        `group:"store" placeholder:"FILE" help:"YAML file of the regions that there are, the same in all of them, for rules that say regions: leased or shared. Read at start."`
+	Region         string        `group:"store" placeholder:"NAME" help:"Which of the regions of --regions this process is in."`
+	StoreBudget    time.Duration `group:"store" default:"20ms" help:"Longest wait for the store. Past it the failure mode of the rule answers, marked degraded."`
 
 	// BreakerFailures, BreakerRatio, BreakerSlow and BreakerPause are when a
 	// server of the store is not asked for a while; see package breaker. The
@@ -69,35 +52,24 @@ type Settings struct {
 	BreakerRatio    float64       `group:"store" default:"0.5" placeholder:"SHARE" help:"Share of failed and slow calls within a second after which a server is not asked for a while, too. Default ${default}."`
 	BreakerSlow     time.Duration `group:"store" default:"0" help:"How long a call takes that counts as slow; 0 is half of --store-budget."`
 	BreakerPause    time.Duration `group:"store" default:"1s" help:"How long such a server is left alone, without calls and connections, before one probe tries it again; doubles up to 4s while the probe fails. A pause of more than 4s does not double. Default ${default}."`
-	// Nodes is the number of live nodes, which share a limit where nodes decide
-	// alone; 0 counts them in the store. The default value is 0.
-	Nodes int `group:"store" default:"0" placeholder:"N" help:"Number of headgate processes on one store, by which limits are divided where each decides by its share: failure_mode local and consistency local. Default 0: they count each other in the store."`
-	// DenialMemory is how many denials are remembered; 0 remembers none. The
-	// default value is 65536.
+
+	Nodes        int `group:"store" default:"0" placeholder:"N" help:"Number of headgate processes on one store, by which limits are divided where each decides by its share: failure_mode local and consistency local. Default 0: they count each other in the store."`
 	DenialMemory int `group:"store" default:"65536" placeholder:"N" help:"Denials to remember at most, so that who is denied for a while costs the store nothing; 0 for none. Default ${default}."`
 	// DenialTime bounds how long a denial is remembered, and so how late a refund
 	// or a reset by another node takes effect. The default value is 2s; from 1ms
 	// to a year, which no denial reaches.
 	DenialTime time.Duration `group:"store" default:"2s" placeholder:"TIME" help:"How long a denial is remembered at most, if it does not end before: so late may a refund, a reset or a raised limit by another node take effect here. Default ${default}."`
 
-	// OpsAddr serves what operators need and nobody else should reach; "" serves none.
-	OpsAddr string `group:"listen" default:"127.0.0.1:6070" placeholder:"ADDR" help:"Address for operators: /metrics, /healthz, /readyz, /rules, /rlconfig, /switches, /v1/explain and /debug/pprof. \"\" serves none. Default ${default}."`
-	// HealthAddr serves health and readiness alone; "" (the default) serves none.
-	HealthAddr string `group:"listen" placeholder:"ADDR" help:"Address for probes: /healthz and /readyz, which say whether the process lives and is ready and nothing else, in plain text: host:port, or unix:///path. At --ops-addr /readyz also says why. Default: off."`
-	// MetricsAddr serves metrics alone, at MetricsPath, whose default value is /metrics;
-	// "" (the default) serves none.
-	MetricsAddr string `group:"listen" placeholder:"ADDR" help:"Address for Prometheus, of /metrics and nothing else: host:port, or unix:///path. --ops-addr has it too. Default: off."`
-	MetricsPath string `group:"listen" default:"/metrics" placeholder:"PATH" help:"Path of metrics at --metrics-addr. Default ${default}."`
-	// AllowedHosts are further names by which operators reach their addresses.
-	AllowedHosts string `group:"listen" placeholder:"NAME,..." help:"More names that requests to the addresses for operators may carry in Host where there is no TLS. IP addresses, localhost, the name in the address itself and names that nobody can register, such as headgate.monitoring, are always taken. Others are refused, because a web page could reach the address by a name of its own."`
-	// DrainDelay is the time between "not ready" and the end of listening. The
-	// default value is 1s; at most 5m. Open connections are asked to go meanwhile.
-	DrainDelay time.Duration `group:"listen" default:"1s" help:"How long to go on serving after readiness is off, so that load balancers and open connections notice."`
+	OpsAddr      string        `group:"listen" default:"127.0.0.1:6070" placeholder:"ADDR" help:"Address for operators: /metrics, /healthz, /readyz, /rules, /rlconfig, /switches, /v1/explain and /debug/pprof. \"\" serves none. Default ${default}."`
+	HealthAddr   string        `group:"listen" placeholder:"ADDR" help:"Address for probes: /healthz and /readyz, which say whether the process lives and is ready and nothing else, in plain text: host:port, or unix:///path. At --ops-addr /readyz also says why. Default: off."`
+	MetricsAddr  string        `group:"listen" placeholder:"ADDR" help:"Address for Prometheus, of /metrics and nothing else: host:port, or unix:///path. --ops-addr has it too. Default: off."`
+	MetricsPath  string        `group:"listen" default:"/metrics" placeholder:"PATH" help:"Path of metrics at --metrics-addr. Default ${default}."`
+	AllowedHosts string        `group:"listen" placeholder:"NAME,..." help:"More names that requests to the addresses for operators may carry in Host where there is no TLS. IP addresses, localhost, the name in the address itself and names that nobody can register, such as headgate.monitoring, are always taken. Others are refused, because a web page could reach the address by a name of its own."`
+	DrainDelay   time.Duration `group:"listen" default:"1s" help:"How long to go on serving after readiness is off, so that load balancers and open connections notice."`
 	// DrainTimeout bounds how long requests under way may take at shutdown. The
 	// default value is 15s; from 0 (cut off at once) to 10m.
 	DrainTimeout time.Duration `group:"listen" default:"15s" help:"How long requests under way may take to finish at shutdown."`
 
-	// Identity is the file that says who asks; "" is none.
 	Identity string `group:"identity" placeholder:"FILE" help:"YAML file that says by what requests are limited: API key, token, address, route; and by which key API keys are hashed. Default: by the address of the client, and by address and method."`
 
 	XDS `embed:""`
@@ -124,9 +96,7 @@ type Settings struct {
 
 	OpsTLS `embed:""`
 
-	// LogLevel is the least severe level that is logged.
-	LogLevel string `group:"logs" enum:"debug,info,warn,error" default:"info" help:"Least severe level to log: debug, info, warn or error."`
-	// LogFormat is the format of log lines.
+	LogLevel  string `group:"logs" enum:"debug,info,warn,error" default:"info" help:"Least severe level to log: debug, info, warn or error."`
 	LogFormat string `group:"logs" enum:"text,json" default:"text" help:"Format of log lines: text or json."`
 }
 

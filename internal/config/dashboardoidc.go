@@ -11,16 +11,11 @@ import (
 // What somebody may do whom it vouches for is in the file of AdminTokens. The zero value has
 // no such logins.
 type DashboardOIDC struct {
-	// DashboardURL is where browsers reach the dashboard.
 	DashboardURL string `group:"admin" name:"dashboard-url" placeholder:"URL" help:"Address by which browsers reach the dashboard, with --dashboard-oidc-issuer: https://headgate.example.com. The issuer has to know it with /login/oidc/callback after it."`
-	// OIDCIssuer is the name of the issuer; "" is none.
-	OIDCIssuer string `group:"admin" name:"dashboard-oidc-issuer" placeholder:"URL" help:"Issuer of OpenID Connect by which people log in to the dashboard, beside tokens. What they may do says oidc in the file of --admin-tokens. Default: none."`
-	// OIDCClient is what the issuer calls the dashboard.
-	OIDCClient string `group:"admin" name:"dashboard-oidc-client" placeholder:"ID" help:"Client that the dashboard is at --dashboard-oidc-issuer. Its ID tokens have it as aud."`
-	// OIDCSecret is a file; "" is a client without a secret.
-	OIDCSecret string `group:"admin" name:"dashboard-oidc-secret" placeholder:"FILE" help:"File with the secret of --dashboard-oidc-client. Read again for every login. Default: a public client, which has none."`
-	// OIDCScopes are what the issuer is asked for, with commas between.
-	OIDCScopes string `group:"admin" name:"dashboard-oidc-scopes" placeholder:"SCOPE,..." help:"Scopes that --dashboard-oidc-issuer is asked for. Default: openid,email,profile."`
+	OIDCIssuer   string `group:"admin" name:"dashboard-oidc-issuer" placeholder:"URL" help:"Issuer of OpenID Connect by which people log in to the dashboard, beside tokens. What they may do says oidc in the file of --admin-tokens. Default: none."`
+	OIDCClient   string `group:"admin" name:"dashboard-oidc-client" placeholder:"ID" help:"Client that the dashboard is at --dashboard-oidc-issuer. Its ID tokens have it as aud."`
+	OIDCSecret   string `group:"admin" name:"dashboard-oidc-secret" placeholder:"FILE" help:"File with the secret of --dashboard-oidc-client. Read again for every login. Default: a public client, which has none."`
+	OIDCScopes   string `group:"admin" name:"dashboard-oidc-scopes" placeholder:"SCOPE,..." help:"Scopes that --dashboard-oidc-issuer is asked for. Default: openid,email,profile."`
 }
 
 // ScopeList returns OIDCScopes one by one.

@@ -10,17 +10,12 @@ import (
 
 // Link is where admin processes are, for those that ask them.
 type Link struct {
-	// AdminURLs are base URLs with commas between; "" (the default) are none.
-	AdminURLs string `group:"roles" name:"admin-urls" placeholder:"URL,..." help:"Admin processes that this one asks, such as https://admin-1:8082,https://admin-2:8082: the first that answers is asked. Default: none."`
-	// AdminURLsCA is a file in PEM; "" is the authorities of the system.
-	AdminURLsCA string `group:"roles" name:"admin-urls-ca" placeholder:"FILE" help:"Authorities in PEM that have signed the certificates of --admin-urls. Default: those of the system."`
-	// AdminURLsCert and AdminURLsKey are files in PEM; both or neither.
-	AdminURLsCert string `group:"roles" name:"admin-urls-cert" placeholder:"FILE" help:"Certificate chain in PEM that this process shows the processes of --admin-urls. Read again when it changes."`
-	AdminURLsKey  string `group:"roles" name:"admin-urls-key" placeholder:"FILE" help:"Key of --admin-urls-cert in PEM."`
-	// AdminURLsToken is the file of a token; "" sends none.
+	AdminURLs      string `group:"roles" name:"admin-urls" placeholder:"URL,..." help:"Admin processes that this one asks, such as https://admin-1:8082,https://admin-2:8082: the first that answers is asked. Default: none."`
+	AdminURLsCA    string `group:"roles" name:"admin-urls-ca" placeholder:"FILE" help:"Authorities in PEM that have signed the certificates of --admin-urls. Default: those of the system."`
+	AdminURLsCert  string `group:"roles" name:"admin-urls-cert" placeholder:"FILE" help:"Certificate chain in PEM that this process shows the processes of --admin-urls. Read again when it changes."`
+	AdminURLsKey   string `group:"roles" name:"admin-urls-key" placeholder:"FILE" help:"Key of --admin-urls-cert in PEM."`
 	AdminURLsToken string `group:"roles" name:"admin-urls-token" placeholder:"FILE" help:"File of the token by which a process that decides may ask --admin-urls for snapshots: one of their --admin-tokens with the scope read. Read again for each question. Default: none, where the certificate says who asks."`
-	// SnapshotKeys is a file in PEM; "" follows no snapshots.
-	SnapshotKeys string `group:"roles" placeholder:"FILE" help:"Public keys in PEM (Ed25519, one after the other) of those whose snapshots are believed. With it a process without --tenants has accounts, tiers, rules and switches of the database from the processes of --admin-urls. Read again when it changes."`
+	SnapshotKeys   string `group:"roles" placeholder:"FILE" help:"Public keys in PEM (Ed25519, one after the other) of those whose snapshots are believed. With it a process without --tenants has accounts, tiers, rules and switches of the database from the processes of --admin-urls. Read again when it changes."`
 }
 
 // Follows reports whether what the database says comes from admin processes.

@@ -13,54 +13,32 @@ import (
 // Observing are the settings of what is told of decisions: metrics, traces, log lines,
 // top keys, and events.
 type Observing struct {
-	// NodeName names this node to people; "" is the name of the host.
-	NodeName string `group:"watch" placeholder:"NAME" help:"Name of this node in events, traces and the dashboard. Default: the name of the host."`
-	// Layer says where this process stands; "" says nothing.
-	Layer string `group:"watch" enum:",edge,gateway,backend" default:"" placeholder:"edge|gateway|backend" help:"Where this process stands: edge, gateway or backend. It becomes the label layer of all metrics. Default: none."`
-	// EnvoyMetrics and PlainMetrics serve metrics under the names of others as well.
-	EnvoyMetrics bool `group:"watch" help:"Serve metrics under the names of envoyproxy/ratelimit as well (ratelimit_service_*), for its dashboards."`
-	PlainMetrics bool `group:"watch" help:"Serve metrics under plain names as well (allowed_total, limited_total, ratelimit_*, retry_after_ms)."`
+	NodeName     string `group:"watch" placeholder:"NAME" help:"Name of this node in events, traces and the dashboard. Default: the name of the host."`
+	Layer        string `group:"watch" enum:",edge,gateway,backend" default:"" placeholder:"edge|gateway|backend" help:"Where this process stands: edge, gateway or backend. It becomes the label layer of all metrics. Default: none."`
+	EnvoyMetrics bool   `group:"watch" help:"Serve metrics under the names of envoyproxy/ratelimit as well (ratelimit_service_*), for its dashboards."`
+	PlainMetrics bool   `group:"watch" help:"Serve metrics under plain names as well (allowed_total, limited_total, ratelimit_*, retry_after_ms)."`
 
-	// DenialLines is how many denials of one rule are logged in a minute. The default
-	// value is 1, at most 1000; 0 logs none.
 	DenialLines int `group:"logs" default:"1" placeholder:"N" help:"Denials of one rule to log in a minute, with what was used and why; 0 for none. Keys are hashed. Default ${default}."`
 
-	// TopKeys is how many keys of one rule are told apart; 0: none. The default value
-	// is 64.
-	TopKeys int `group:"watch" default:"64" placeholder:"N" help:"Keys of one rule that are told apart to find those with the most requests and denials; 0 for none. A key with more than 1/N of the requests of its rule is found. Default ${default}."`
-	// AccuracySample is the share of keys whose decisions are compared with an exact
-	// count. The default value is 0.001.
+	TopKeys        int     `group:"watch" default:"64" placeholder:"N" help:"Keys of one rule that are told apart to find those with the most requests and denials; 0 for none. A key with more than 1/N of the requests of its rule is found. Default ${default}."`
 	AccuracySample float64 `group:"watch" default:"0.001" placeholder:"SHARE" help:"Share of keys whose decisions are compared with an exact log of what was admitted, which costs the store another bucket for each of them; 0 for none. Default ${default}."`
 
 	// AuditFiles and AuditKafka are where events go; with neither (the default) they go to
 	// files in StateDir, where there is one, and else the latest are kept in memory alone.
 	// "none" writes no files.
-	AuditFiles StoreURL `group:"audit" placeholder:"URL" help:"Directory that events of decisions are written to: file:///var/log/headgate/events. ?max_size=64MiB&max_age=1h&keep=168h&fsync=1s are some of what docs/audit.md lists; 'none' writes none. Default: events in --state-dir, up to 256 MiB, where there is one and no --audit-kafka; else none."`
-	AuditKafka StoreURL `group:"audit" placeholder:"URL" help:"Topic that events of decisions are sent to: kafka://host:port,host:port/topic; ?tls=true&sasl=scram-sha-256 are some of what docs/audit.md lists. Default: none."`
-	// AuditSample is the share of allowed requests of which there are events; of
-	// denied ones there are always. The default value is 0.01.
-	AuditSample float64 `group:"audit" default:"0.01" placeholder:"SHARE" help:"Share of allowed requests that become events; denied and degraded ones always do. Default ${default}."`
-	// AuditBuffer bounds the events that wait. The default value is 65536.
-	AuditBuffer int `group:"audit" default:"65536" placeholder:"N" help:"Events that may wait to be written; more are dropped and counted. No decision waits. Default ${default}."`
-	// AuditKeys says whether events hold keys.
-	AuditKeys string `group:"audit" enum:"hashed,plain" default:"hashed" help:"Keys in events that are written: hashed (by --audit-hash-key), or plain. Keys of APIs and addresses are among them. Default ${default}."`
-	// AuditHashKey is the file with the key that keys are hashed by; "": one is drawn
-	// at start.
-	AuditHashKey string `group:"audit" placeholder:"FILE" help:"The key that keys in events, logs and lists of top keys are hashed by, 16 bytes or more ('openssl rand -base64 32'); give the same to all nodes, so that their hashes agree. Default: one that is drawn at start."`
+	AuditFiles   StoreURL `group:"audit" placeholder:"URL" help:"Directory that events of decisions are written to: file:///var/log/headgate/events. ?max_size=64MiB&max_age=1h&keep=168h&fsync=1s are some of what docs/audit.md lists; 'none' writes none. Default: events in --state-dir, up to 256 MiB, where there is one and no --audit-kafka; else none."`
+	AuditKafka   StoreURL `group:"audit" placeholder:"URL" help:"Topic that events of decisions are sent to: kafka://host:port,host:port/topic; ?tls=true&sasl=scram-sha-256 are some of what docs/audit.md lists. Default: none."`
+	AuditSample  float64  `group:"audit" default:"0.01" placeholder:"SHARE" help:"Share of allowed requests that become events; denied and degraded ones always do. Default ${default}."`
+	AuditBuffer  int      `group:"audit" default:"65536" placeholder:"N" help:"Events that may wait to be written; more are dropped and counted. No decision waits. Default ${default}."`
+	AuditKeys    string   `group:"audit" enum:"hashed,plain" default:"hashed" help:"Keys in events that are written: hashed (by --audit-hash-key), or plain. Keys of APIs and addresses are among them. Default ${default}."`
+	AuditHashKey string   `group:"audit" placeholder:"FILE" help:"The key that keys in events, logs and lists of top keys are hashed by, 16 bytes or more ('openssl rand -base64 32'); give the same to all nodes, so that their hashes agree. Default: one that is drawn at start."`
 
-	// DecisionID is the header field that names the event of a decision; "" sends none.
 	DecisionID string `group:"answers" name:"decision-id" placeholder:"HEADER" help:"Header field over HTTP that names the event of a decision, where there is one, such as X-Decision-Id. Default: none."`
 
-	// TraceEndpoint is where spans go; the zero value is nowhere.
 	TraceEndpoint StoreURL `group:"watch" placeholder:"URL" help:"Collector that gets a span of each decision whose caller records one, by OTLP over HTTP: http://127.0.0.1:4318. Default: off."`
-	// TraceRatio is the share of decisions without a caller's trace that begin one.
-	// The default value is 0.
-	TraceRatio float64 `group:"watch" default:"0" placeholder:"SHARE" help:"Share of the requests which bring no trace that begin one. Requests that bring one follow it. Default ${default}."`
+	TraceRatio    float64  `group:"watch" default:"0" placeholder:"SHARE" help:"Share of the requests which bring no trace that begin one. Requests that bring one follow it. Default ${default}."`
 
-	// MetricsEndpoint is where all metrics go; the zero value is what the environment says.
-	MetricsEndpoint StoreURL `group:"watch" placeholder:"URL" help:"Collector that all metrics are sent to, by OTLP over HTTP: http://127.0.0.1:4318; beside what Prometheus asks for. Variables of OpenTelemetry such as OTEL_EXPORTER_OTLP_HEADERS are heeded. Default: OTEL_EXPORTER_OTLP_METRICS_ENDPOINT, or OTEL_EXPORTER_OTLP_ENDPOINT where OTEL_METRICS_EXPORTER is otlp, or off."`
-	// MetricsInterval is the time between two exports; 0 (the default) is what the environment
-	// says, or 60s. From 1s to 1h.
+	MetricsEndpoint StoreURL      `group:"watch" placeholder:"URL" help:"Collector that all metrics are sent to, by OTLP over HTTP: http://127.0.0.1:4318; beside what Prometheus asks for. Variables of OpenTelemetry such as OTEL_EXPORTER_OTLP_HEADERS are heeded. Default: OTEL_EXPORTER_OTLP_METRICS_ENDPOINT, or OTEL_EXPORTER_OTLP_ENDPOINT where OTEL_METRICS_EXPORTER is otlp, or off."`
 	MetricsInterval time.Duration `group:"watch" default:"0" placeholder:"TIME" help:"Time between two exports of metrics. Default 0: OTEL_METRIC_EXPORT_INTERVAL, or 60s."`
 }
 
@@ -122,13 +100,9 @@ func isToken(s string) bool {
 
 // Dashboard are the settings of the web dashboard.
 type Dashboard struct {
-	// DashboardAddr serves the dashboard; "" (the default) serves none.
-	DashboardAddr string `group:"admin" placeholder:"ADDR" help:"Address of the web dashboard: host:port, or unix:///path. Who may log in is who has a token of --admin-tokens. Default: off."`
-	// DashboardTLSCert and DashboardTLSKey are files in PEM; both or neither.
-	DashboardTLSCert string `group:"admin" placeholder:"FILE" help:"Certificate chain in PEM, to serve the dashboard over HTTPS. Read again when it changes."`
-	DashboardTLSKey  string `group:"admin" placeholder:"FILE" help:"Key of --dashboard-tls-cert in PEM."`
-	// DashboardSession is how long a login lasts. The default value is 12h, from 1m to
-	// 30 days.
+	DashboardAddr    string        `group:"admin" placeholder:"ADDR" help:"Address of the web dashboard: host:port, or unix:///path. Who may log in is who has a token of --admin-tokens. Default: off."`
+	DashboardTLSCert string        `group:"admin" placeholder:"FILE" help:"Certificate chain in PEM, to serve the dashboard over HTTPS. Read again when it changes."`
+	DashboardTLSKey  string        `group:"admin" placeholder:"FILE" help:"Key of --dashboard-tls-cert in PEM."`
 	DashboardSession time.Duration `group:"admin" default:"12h" help:"How long a login to the dashboard lasts."`
 	// DashboardOIDC are logins by an issuer, beside tokens.
 	DashboardOIDC `embed:""`

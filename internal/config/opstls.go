@@ -4,10 +4,8 @@ import "errors"
 
 // OpsTLS are the settings of TLS at --ops-addr and --metrics-addr.
 type OpsTLS struct {
-	// OpsTLSCert and OpsTLSKey are files in PEM; both or neither.
-	OpsTLSCert string `group:"listen" placeholder:"FILE" help:"Certificate chain in PEM, to serve --ops-addr and --metrics-addr over HTTPS. Read again when it changes. Sockets of this machine are served without."`
-	OpsTLSKey  string `group:"listen" placeholder:"FILE" help:"Key of --ops-tls-cert in PEM."`
-	// OpsClientCA is a file in PEM; "" asks for no certificates.
+	OpsTLSCert  string `group:"listen" placeholder:"FILE" help:"Certificate chain in PEM, to serve --ops-addr and --metrics-addr over HTTPS. Read again when it changes. Sockets of this machine are served without."`
+	OpsTLSKey   string `group:"listen" placeholder:"FILE" help:"Key of --ops-tls-cert in PEM."`
 	OpsClientCA string `group:"listen" placeholder:"FILE" help:"Authorities in PEM: who connects to --ops-addr or --metrics-addr must have a certificate that one of them has signed. Read again when it changes."`
 }
 

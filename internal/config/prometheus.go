@@ -7,10 +7,8 @@ import (
 
 // Prometheus are the settings of what is read from a Prometheus that scrapes the nodes.
 type Prometheus struct {
-	// PrometheusURL is where it answers questions; the zero value is nowhere.
-	PrometheusURL StoreURL `group:"admin" name:"prometheus-url" placeholder:"URL" help:"Prometheus that scrapes the nodes, such as https://prometheus:9090, which this process asks for the page History of more than a week. Default: none."`
-	// PrometheusTokenFile is the file of a bearer token; "" sends none.
-	PrometheusTokenFile string `group:"admin" name:"prometheus-token-file" placeholder:"FILE" help:"File of the bearer token that --prometheus-url asks for. Read again for each question. Default: none."`
+	PrometheusURL       StoreURL `group:"admin" name:"prometheus-url" placeholder:"URL" help:"Prometheus that scrapes the nodes, such as https://prometheus:9090, which this process asks for the page History of more than a week. Default: none."`
+	PrometheusTokenFile string   `group:"admin" name:"prometheus-token-file" placeholder:"FILE" help:"File of the bearer token that --prometheus-url asks for. Read again for each question. Default: none."`
 }
 
 // validateAsked refuses a Prometheus that nobody would ask: operators, who do, are served elsewhere or nowhere.

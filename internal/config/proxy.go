@@ -9,24 +9,15 @@ import (
 
 // Proxy is everything that can be set on `headgate proxy`.
 type Proxy struct {
-	// To is the backend.
-	To string `group:"backend" required:"" placeholder:"URL" help:"Backend that requests are forwarded to: http://host:port or https://host:port, with a path that goes before theirs if need be."`
-	// RewriteHost sends the host of To in place of that of the client.
-	RewriteHost bool `group:"backend" help:"Send the host of --to as Host. By default the backend sees the Host that the client sent."`
-	// BackendTimeout bounds the wait for the header of an answer. The default value
-	// is 60s; 0 is no bound, at most 24h.
+	To             string        `group:"backend" required:"" placeholder:"URL" help:"Backend that requests are forwarded to: http://host:port or https://host:port, with a path that goes before theirs if need be."`
+	RewriteHost    bool          `group:"backend" help:"Send the host of --to as Host. By default the backend sees the Host that the client sent."`
 	BackendTimeout time.Duration `group:"backend" default:"60s" help:"Longest wait for the backend to begin its answer, 504 past it; 0 for no bound. What follows the header takes as long as it takes."`
-	// MaxBody bounds the body of a request; 0, the default value, is no bound.
-	MaxBody Size `group:"backend" default:"0" placeholder:"SIZE" help:"Largest body of a request, such as 10MiB; 413 for a larger one. Default ${default}: no bound."`
+	MaxBody        Size          `group:"backend" default:"0" placeholder:"SIZE" help:"Largest body of a request, such as 10MiB; 413 for a larger one. Default ${default}: no bound."`
 
-	// HTTPAddr serves clients.
-	HTTPAddr string `group:"listen" default:":8080" placeholder:"ADDR" help:"Address for clients: host:port, or unix:///path. Port 0 takes a free one. Default ${default}."`
-	// TLSCert and TLSKey are files in PEM; both or neither.
-	TLSCert string `group:"listen" placeholder:"FILE" help:"Certificate chain in PEM, to serve HTTPS. The file is read again when it changes."`
-	TLSKey  string `group:"listen" placeholder:"FILE" help:"Key of --tls-cert in PEM."`
-	// MaxHeader bounds the header of a request. The default value is 64 KiB; from
-	// 4 KiB to 1 MiB.
-	MaxHeader Size `group:"listen" default:"64KiB" placeholder:"SIZE" help:"Largest header of a request; 431 for a larger one. Default ${default}."`
+	HTTPAddr  string `group:"listen" default:":8080" placeholder:"ADDR" help:"Address for clients: host:port, or unix:///path. Port 0 takes a free one. Default ${default}."`
+	TLSCert   string `group:"listen" placeholder:"FILE" help:"Certificate chain in PEM, to serve HTTPS. The file is read again when it changes."`
+	TLSKey    string `group:"listen" placeholder:"FILE" help:"Key of --tls-cert in PEM."`
+	MaxHeader Size   `group:"listen" default:"64KiB" placeholder:"SIZE" help:"Largest header of a request; 431 for a larger one. Default ${default}."`
 
 	Settings `embed:""`
 
@@ -36,11 +27,8 @@ type Proxy struct {
 
 	Dashboard `embed:""`
 
-	// Domain is that of the rules; "" is the only one.
-	Domain string `group:"rules" placeholder:"DOMAIN" help:"Domain of the rules that requests are limited by. Default: the only one there is."`
-	// Costs is the name of a shape or a file; "", the default value, is none.
-	Costs string `group:"rules" placeholder:"SHAPE_OR_FILE" help:"Limit what answers cost, such as tokens of a language model, by rules on tokens:total: openai, anthropic, or a YAML file. Default: none."`
-	// TrustedProxies are networks with commas between.
+	Domain         string `group:"rules" placeholder:"DOMAIN" help:"Domain of the rules that requests are limited by. Default: the only one there is."`
+	Costs          string `group:"rules" placeholder:"SHAPE_OR_FILE" help:"Limit what answers cost, such as tokens of a language model, by rules on tokens:total: openai, anthropic, or a YAML file. Default: none."`
 	TrustedProxies string `group:"identity" placeholder:"NETWORKS" help:"Networks of proxies in front of this one, with commas between. From them X-Forwarded-For is believed, where the file of --identity has no client_ip. Default: none."`
 }
 

@@ -11,12 +11,8 @@ import (
 // LoadBalancers says which listeners stand behind a load balancer that tells the address
 // of the client by the PROXY protocol. The zero value is none.
 type LoadBalancers struct {
-	// ProxyProtocol are the names of listeners, with commas between: those of their
-	// settings, without "-addr".
-	ProxyProtocol string `group:"listen" placeholder:"LISTENER,..." help:"Listeners whose connections begin with a header of the PROXY protocol, version 1 or 2, by which a load balancer tells the address of the client: http, grpc, auth, redis, usage, admin, dashboard, health, metrics, ops. It comes before TLS. Default: none."`
-	// ProxyProtocolFrom are networks with commas between.
-	ProxyProtocolFrom string `group:"listen" placeholder:"NETWORKS" help:"Networks of these load balancers, with commas between; on a unix socket everybody is one. A connection from there without the header is closed, or when it takes longer than 3s."`
-	// ProxyProtocolOthers says what becomes of connections from elsewhere.
+	ProxyProtocol       string `group:"listen" placeholder:"LISTENER,..." help:"Listeners whose connections begin with a header of the PROXY protocol, version 1 or 2, by which a load balancer tells the address of the client: http, grpc, auth, redis, usage, admin, dashboard, health, metrics, ops. It comes before TLS. Default: none."`
+	ProxyProtocolFrom   string `group:"listen" placeholder:"NETWORKS" help:"Networks of these load balancers, with commas between; on a unix socket everybody is one. A connection from there without the header is closed, or when it takes longer than 3s."`
 	ProxyProtocolOthers string `group:"listen" enum:"serve,refuse" default:"serve" help:"Connections to such a listener from elsewhere: serve (their peer is the client, and no header is looked for) or refuse. Default ${default}."`
 }
 

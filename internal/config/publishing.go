@@ -4,7 +4,6 @@ import "errors"
 
 // Publishing are the settings of what an admin process gives to those without a database.
 type Publishing struct {
-	// SnapshotSignKey is a file in PEM; "" publishes nothing.
 	SnapshotSignKey string `group:"roles" placeholder:"FILE" help:"Private key in PEM (Ed25519: 'openssl genpkey -algorithm ed25519') that signs what the admin API gives of the database to processes without credentials of it. Default: it gives nothing."`
 }
 

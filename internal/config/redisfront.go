@@ -2,7 +2,6 @@ package config
 
 // RedisFront is the setting of the way in by the protocol of Redis.
 type RedisFront struct {
-	// RedisAddr serves CL.THROTTLE and HEADGATE.CHECK; "" (the default) serves none.
 	RedisAddr string `group:"listen" placeholder:"ADDR" help:"Address for clients of Redis: CL.THROTTLE, as redis-cell has it, and HEADGATE.CHECK, which asks the rules. host:port, or unix:///path. Default: off."`
 }
 

@@ -8,8 +8,6 @@ import (
 // RLSHeaderNames are the names of the header fields that Envoy is asked to add with
 // --rls-headers envoy.
 type RLSHeaderNames struct {
-	// RLSLimitHeader, RLSRemainingHeader and RLSResetHeader have the defaults of
-	// envoyproxy/ratelimit.
 	RLSLimitHeader     string `group:"answers" name:"rls-limit-header" default:"RateLimit-Limit" placeholder:"HEADER" help:"Name of the header field of the limit with --rls-headers envoy. Default ${default}."`
 	RLSRemainingHeader string `group:"answers" name:"rls-remaining-header" default:"RateLimit-Remaining" placeholder:"HEADER" help:"Name of that of what remains of it. Default ${default}."`
 	RLSResetHeader     string `group:"answers" name:"rls-reset-header" default:"RateLimit-Reset" placeholder:"HEADER" help:"Name of that of the time until it is reset. Default ${default}."`

@@ -9,7 +9,6 @@ import (
 
 // Duties are what a process of `headgate serve` does.
 type Duties struct {
-	// Roles are decide, admin and dashboard, with commas between; "" is all of them.
 	Roles string `group:"roles" default:"decide,admin,dashboard" placeholder:"ROLE,..." help:"What this process does: decide (answer callers), admin (serve the admin API at --admin-addr), dashboard (serve the dashboard at --dashboard-addr). Without admin, a dashboard asks the processes of --admin-urls. Default ${default}."`
 }
 

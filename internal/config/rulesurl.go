@@ -93,20 +93,14 @@ func (rulesText) shown(raw string) string {
 // RulesAway are the settings of rules that are at addresses of HTTPS or in S3. The zero value has
 // none.
 type RulesAway struct {
-	// RulesURL are the addresses; none by default.
-	RulesURL RulesURLs `group:"rules" name:"rules-url" placeholder:"URL,..." help:"Addresses of rule files, https://host/rules.yaml or s3://bucket/rules.yaml, in place of --rules: 16 at most. Asked every --rules-poll, by ETag. Default: none."`
-	// RulesURLCA, RulesURLCert and RulesURLKey are files in PEM.
-	RulesURLCA   string `group:"rules" name:"rules-url-ca" placeholder:"FILE" help:"Authorities in PEM that have signed the certificates of --rules-url. Read again each time. Default: those of the system."`
-	RulesURLCert string `group:"rules" name:"rules-url-cert" placeholder:"FILE" help:"Certificate chain in PEM that this process shows where --rules-url asks for one. Read again each time."`
-	RulesURLKey  string `group:"rules" name:"rules-url-key" placeholder:"FILE" help:"Key of --rules-url-cert in PEM."`
-	// RulesURLToken is a file.
-	RulesURLToken string `group:"rules" name:"rules-url-token" placeholder:"FILE" help:"File of a token that is shown to the addresses of HTTPS, as Authorization: Bearer. Read again each time."`
-	// RulesS3Region is that of the buckets; "" is what the environment of Amazon's tools says.
-	RulesS3Region string `group:"rules" name:"rules-s3-region" env:"HEADGATE_RULES_S3_REGION" placeholder:"REGION" help:"Region of the buckets in --rules-url. Default: AWS_REGION, then AWS_DEFAULT_REGION; us-east-1 with --rules-s3-endpoint."`
-	// RulesS3Endpoint is a service that speaks like S3; "" is Amazon's.
-	RulesS3Endpoint string `group:"rules" name:"rules-s3-endpoint" env:"HEADGATE_RULES_S3_ENDPOINT" placeholder:"URL" help:"Service that speaks like S3, https://host:port. Default: Amazon's of the region."`
-	// RulesS3Credentials is a file of Amazon's tools; "" is their environment.
-	RulesS3Credentials string `group:"rules" name:"rules-s3-credentials" env:"HEADGATE_RULES_S3_CREDENTIALS" placeholder:"FILE" help:"File of keys as Amazon's tools write it, of which the profile default is taken. Read again each time. Default: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN."`
+	RulesURL           RulesURLs `group:"rules" name:"rules-url" placeholder:"URL,..." help:"Addresses of rule files, https://host/rules.yaml or s3://bucket/rules.yaml, in place of --rules: 16 at most. Asked every --rules-poll, by ETag. Default: none."`
+	RulesURLCA         string    `group:"rules" name:"rules-url-ca" placeholder:"FILE" help:"Authorities in PEM that have signed the certificates of --rules-url. Read again each time. Default: those of the system."`
+	RulesURLCert       string    `group:"rules" name:"rules-url-cert" placeholder:"FILE" help:"Certificate chain in PEM that this process shows where --rules-url asks for one. Read again each time."`
+	RulesURLKey        string    `group:"rules" name:"rules-url-key" placeholder:"FILE" help:"Key of --rules-url-cert in PEM."`
+	RulesURLToken      string    `group:"rules" name:"rules-url-token" placeholder:"FILE" help:"File of a token that is shown to the addresses of HTTPS, as Authorization: Bearer. Read again each time."`
+	RulesS3Region      string    `group:"rules" name:"rules-s3-region" env:"HEADGATE_RULES_S3_REGION" placeholder:"REGION" help:"Region of the buckets in --rules-url. Default: AWS_REGION, then AWS_DEFAULT_REGION; us-east-1 with --rules-s3-endpoint."`
+	RulesS3Endpoint    string    `group:"rules" name:"rules-s3-endpoint" env:"HEADGATE_RULES_S3_ENDPOINT" placeholder:"URL" help:"Service that speaks like S3, https://host:port. Default: Amazon's of the region."`
+	RulesS3Credentials string    `group:"rules" name:"rules-s3-credentials" env:"HEADGATE_RULES_S3_CREDENTIALS" placeholder:"FILE" help:"File of keys as Amazon's tools write it, of which the profile default is taken. Read again each time. Default: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN."`
 }
 
 // AreAway reports whether rules are at addresses.

@@ -7,16 +7,10 @@ import (
 
 // Serve is everything that can be set on `headgate serve`.
 type Serve struct {
-	// HTTPAddr serves POST /v1/check, POST /json and /healthcheck; "" serves none.
-	HTTPAddr string `group:"listen" default:":8080" placeholder:"ADDR" help:"Address of the HTTP API: host:port, or unix:///path. Port 0 takes a free one, \"\" serves none. Default ${default}."`
-	// GRPCAddr serves Envoy's rate limit service; "" serves none.
-	GRPCAddr string `group:"listen" default:":8081" name:"grpc-addr" placeholder:"ADDR" help:"Address of Envoy's rate limit service (gRPC): host:port, or unix:///path. \"\" serves none. Default ${default}."`
-	// GRPCTransport is what speaks HTTP/2 on GRPCAddr: "grpc-go" or "h2".
+	HTTPAddr      string `group:"listen" default:":8080" placeholder:"ADDR" help:"Address of the HTTP API: host:port, or unix:///path. Port 0 takes a free one, \"\" serves none. Default ${default}."`
+	GRPCAddr      string `group:"listen" default:":8081" name:"grpc-addr" placeholder:"ADDR" help:"Address of Envoy's rate limit service (gRPC): host:port, or unix:///path. \"\" serves none. Default ${default}."`
 	GRPCTransport string `group:"listen" name:"grpc-transport" enum:"grpc-go,h2" default:"grpc-go" help:"What speaks HTTP/2 at --grpc-addr: grpc-go, or h2, which decides calls that are read together by one question to the store. Default ${default}."`
 
-	// GRPCMaxConnectionAge is after which time a connection to GRPCAddr is asked to go, and
-	// GRPCMaxConnectionAgeGrace how long its calls may still take. The default values are
-	// 5m and 30s; from 1s to a year.
 	GRPCMaxConnectionAge      time.Duration `group:"listen" name:"grpc-max-connection-age" default:"5m" help:"After how long a connection to --grpc-addr is asked to go, so that callers spread over the processes that there are by now."`
 	GRPCMaxConnectionAgeGrace time.Duration `group:"listen" name:"grpc-max-connection-age-grace" default:"30s" help:"How long calls on such a connection may still take before it is closed."`
 
@@ -46,22 +40,15 @@ type Serve struct {
 
 	Dashboard `embed:""`
 
-	// UsageKey is the file of the keys that tokens of customers are signed with; "" (the
-	// default) serves none.
 	UsageKey string `group:"tenants" placeholder:"FILE" help:"Keys that sign the tokens with which customers read their own usage, at /v1/usage of --usage-addr: one to a line, the first one signs ('openssl rand -base64 32'). The admin API makes the tokens. Read again when it changes. Default: off."`
 
-	// UsageAddr serves GET /v1/usage with UsageKey; "" serves none.
-	UsageAddr string `group:"listen" default:":8083" placeholder:"ADDR" help:"Address at which customers read their own usage, with --usage-key, and nothing else is served: host:port, or unix:///path. \"\" serves none. Default ${default}."`
-	// RLSHeaders is which header fields Envoy is asked to add to its answers.
+	UsageAddr      string `group:"listen" default:":8083" placeholder:"ADDR" help:"Address at which customers read their own usage, with --usage-key, and nothing else is served: host:port, or unix:///path. \"\" serves none. Default ${default}."`
 	RLSHeaders     string `group:"answers" name:"rls-headers" enum:"off,envoy,http" default:"off" help:"Header fields that Envoy is asked to add to its answers: off, envoy (RateLimit-Limit, -Remaining and -Reset, as envoyproxy/ratelimit does) or http (those that the HTTP API sends, and its body of a denial)."`
 	RLSHeaderNames `embed:""`
 
-	// RLSMetadata adds dynamic metadata to the answers to Envoy.
-	RLSMetadata bool `group:"answers" name:"rls-metadata" help:"Add dynamic metadata to answers to Envoy."`
-	// RLSClosed is what Envoy is told when a rule fails closed.
-	RLSClosed string `group:"answers" name:"rls-closed" enum:"over_limit,error" default:"over_limit" help:"What Envoy is told when the store is away and the rule fails closed: over_limit, or error (then Envoy's own failure_mode_deny speaks)."`
+	RLSMetadata bool   `group:"answers" name:"rls-metadata" help:"Add dynamic metadata to answers to Envoy."`
+	RLSClosed   string `group:"answers" name:"rls-closed" enum:"over_limit,error" default:"over_limit" help:"What Envoy is told when the store is away and the rule fails closed: over_limit, or error (then Envoy's own failure_mode_deny speaks)."`
 
-	// Hints prints commands to try once the process is ready.
 	Hints bool `group:"logs" help:"Print commands to try once ready."`
 }
 

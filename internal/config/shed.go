@@ -9,19 +9,14 @@ import (
 // Shedding are the settings of what protects the backend of `headgate proxy`
 // when there are too many requests. Both shedders are off by default.
 type Shedding struct {
-	// Shed switches the worker shedder on.
 	Shed bool `group:"shedding" help:"Shed requests with 503 when the backend backs up: an adaptive limit on what this process has in flight, by priority."`
 	// ShedMaxInFlight and ShedMaxCritical bound what is in flight; the default
 	// values are 1000, and 0, which is as ShedMaxInFlight.
-	ShedMaxInFlight int `group:"shedding" default:"1000" placeholder:"N" help:"Most requests in flight with --shed, besides critical ones, however fast the backend is. Default ${default}."`
-	ShedMaxCritical int `group:"shedding" default:"0" placeholder:"N" help:"Most critical requests (p0) in flight with --shed, counted apart; nothing else bounds them. Default: as --shed-max-in-flight."`
-	// FleetCapacity is in requests per second; 0, the default value, is off.
-	FleetCapacity float64 `group:"shedding" default:"0" placeholder:"RATE" help:"Requests per second that all headgate processes on one store may let pass together. Near it lower priorities are shed with 503, and a fifth of it is kept for critical ones. Default 0: off."`
-	// FleetName tells fleets on one store apart; the default value is "proxy".
-	FleetName string `group:"shedding" default:"proxy" placeholder:"NAME" help:"Name of the fleet that --fleet-capacity is of, where one store serves several. Default ${default}."`
-	// PriorityHeader is the name of a header; "" is none. The default value is
-	// X-Priority.
-	PriorityHeader string `group:"shedding" default:"X-Priority" placeholder:"NAME" help:"Header by which a request asks for a priority, p0 (critical) to p3 (test). It can lower that of anybody, and raises it only from a trusted proxy. Empty for none. Default ${default}."`
+	ShedMaxInFlight int     `group:"shedding" default:"1000" placeholder:"N" help:"Most requests in flight with --shed, besides critical ones, however fast the backend is. Default ${default}."`
+	ShedMaxCritical int     `group:"shedding" default:"0" placeholder:"N" help:"Most critical requests (p0) in flight with --shed, counted apart; nothing else bounds them. Default: as --shed-max-in-flight."`
+	FleetCapacity   float64 `group:"shedding" default:"0" placeholder:"RATE" help:"Requests per second that all headgate processes on one store may let pass together. Near it lower priorities are shed with 503, and a fifth of it is kept for critical ones. Default 0: off."`
+	FleetName       string  `group:"shedding" default:"proxy" placeholder:"NAME" help:"Name of the fleet that --fleet-capacity is of, where one store serves several. Default ${default}."`
+	PriorityHeader  string  `group:"shedding" default:"X-Priority" placeholder:"NAME" help:"Header by which a request asks for a priority, p0 (critical) to p3 (test). It can lower that of anybody, and raises it only from a trusted proxy. Empty for none. Default ${default}."`
 	// PriorityPaths are texts as overload.ParsePathPriority reads them.
 	PriorityPaths []string `group:"shedding" sep:"," placeholder:"PATH=PRIORITY" help:"Priority of a path, such as 'POST /v1/charges=p0', '/v1/orders/{id}=p1' or '/v1/reports/=p3' (with all below). May be repeated, or have commas between; the first that matches speaks, before the method and after a rule. Default: p1 for what changes something, p2 for what reads."`
 }

@@ -5,20 +5,12 @@ import "errors"
 // Tenancy is the settings of what each tenant may use. Without any of them the
 // rules say that alone.
 type Tenancy struct {
-	// Tiers is the file of tiers; "" is none.
-	Tiers string `group:"tenants" placeholder:"FILE" help:"YAML file of tiers and what their tenants may use. Changes are picked up while serving."`
-	// Tenants is the database of accounts; the zero value is none.
-	Tenants DatabaseURL `group:"tenants" placeholder:"URL" help:"Database of accounts, which say what tier a tenant has and what it may use besides: postgres://user:password@host:5432/database, or sqlite:///path/to/tenants.db for one process. No decision waits for it."`
-	// TenantsReplica is what is read of Tenants, which then is the primary; the zero value is
-	// Tenants itself.
+	Tiers          string      `group:"tenants" placeholder:"FILE" help:"YAML file of tiers and what their tenants may use. Changes are picked up while serving."`
+	Tenants        DatabaseURL `group:"tenants" placeholder:"URL" help:"Database of accounts, which say what tier a tenant has and what it may use besides: postgres://user:password@host:5432/database, or sqlite:///path/to/tenants.db for one process. No decision waits for it."`
 	TenantsReplica DatabaseURL `group:"tenants" placeholder:"URL" help:"Read replica (hot standby) of --tenants, such as one of this region: accounts, tiers, rules and switches are read there, and --tenants is written to, and read by the admin API alone. postgres://user:password@host:5432/database."`
-	// TenantsFile keeps what was read last of the database; "" is nowhere.
-	TenantsFile string `group:"tenants" placeholder:"FILE" help:"File in which the accounts, rules, tiers and switches of the database are kept that were read last. They are used when it is away at start."`
-	// TenantsDir is where accounts are in a file of which memory holds a part; "" holds all
-	// of them in memory.
-	TenantsDir string `group:"tenants" placeholder:"DIR" help:"Directory in which all accounts are kept in one compact file, of which memory holds only an index and the accounts asked for of late: for very many accounts. What was read last is used when the database, or --admin-urls, is away at start, so that --tenants-file is not needed. One process for each directory."`
-	// Hooks is the file of web hooks; "" is none.
-	Hooks string `group:"tenants" placeholder:"FILE" help:"YAML file of web hooks: who is told when a tenant has used 80 or 100 percent of a limit. Read at start."`
+	TenantsFile    string      `group:"tenants" placeholder:"FILE" help:"File in which the accounts, rules, tiers and switches of the database are kept that were read last. They are used when it is away at start."`
+	TenantsDir     string      `group:"tenants" placeholder:"DIR" help:"Directory in which all accounts are kept in one compact file, of which memory holds only an index and the accounts asked for of late: for very many accounts. What was read last is used when the database, or --admin-urls, is away at start, so that --tenants-file is not needed. One process for each directory."`
+	Hooks          string      `group:"tenants" placeholder:"FILE" help:"YAML file of web hooks: who is told when a tenant has used 80 or 100 percent of a limit. Read at start."`
 }
 
 func (t *Tenancy) validate() error {

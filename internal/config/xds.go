@@ -8,26 +8,17 @@ import (
 
 // XDS are the settings of rules that a control plane has, by xDS. The zero value has none.
 type XDS struct {
-	// XDSServer is the control plane as gRPC names it; "" is none.
-	XDSServer string `group:"rules" name:"xds-server" placeholder:"TARGET" help:"Control plane that has the rules, by xDS (RateLimitConfig over ADS), as gRPC names it: envoy-gateway:18001. In place of --rules. Default: none."`
-	// XDSNode is the name by which the control plane knows what is for this process. The
-	// default value is "default".
-	XDSNode string `group:"rules" name:"xds-node" default:"default" placeholder:"NAME" help:"Name by which --xds-server knows what is for this process. Default ${default}."`
-	// XDSMetadata is what else it is told of this process: name=value, with commas between.
-	XDSMetadata string `group:"rules" name:"xds-metadata" placeholder:"NAME=VALUE,..." help:"What else --xds-server is told of this process. Default: nothing."`
-	// XDSTLS asks it over TLS; XDSCA, XDSCert and XDSKey are files in PEM.
-	XDSTLS  bool   `group:"rules" name:"xds-tls" help:"Ask --xds-server over TLS."`
-	XDSCA   string `group:"rules" name:"xds-ca" placeholder:"FILE" help:"Authorities in PEM that have signed the certificate of --xds-server. Read again for every connection. Default: those of the system."`
-	XDSCert string `group:"rules" name:"xds-cert" placeholder:"FILE" help:"Certificate chain in PEM that this process shows --xds-server. Read again for every connection."`
-	XDSKey  string `group:"rules" name:"xds-key" placeholder:"FILE" help:"Key of --xds-cert in PEM."`
-	// XDSName is the name that the certificate of the server must have; "" is the host of
-	// XDSServer.
-	XDSName string `group:"rules" name:"xds-server-name" placeholder:"NAME" help:"Name that the certificate of --xds-server must have. Default: its host."`
-	// XDSHeaders are sent with every stream; XDSHeadersFile is a file of them.
+	XDSServer      string     `group:"rules" name:"xds-server" placeholder:"TARGET" help:"Control plane that has the rules, by xDS (RateLimitConfig over ADS), as gRPC names it: envoy-gateway:18001. In place of --rules. Default: none."`
+	XDSNode        string     `group:"rules" name:"xds-node" default:"default" placeholder:"NAME" help:"Name by which --xds-server knows what is for this process. Default ${default}."`
+	XDSMetadata    string     `group:"rules" name:"xds-metadata" placeholder:"NAME=VALUE,..." help:"What else --xds-server is told of this process. Default: nothing."`
+	XDSTLS         bool       `group:"rules" name:"xds-tls" help:"Ask --xds-server over TLS."`
+	XDSCA          string     `group:"rules" name:"xds-ca" placeholder:"FILE" help:"Authorities in PEM that have signed the certificate of --xds-server. Read again for every connection. Default: those of the system."`
+	XDSCert        string     `group:"rules" name:"xds-cert" placeholder:"FILE" help:"Certificate chain in PEM that this process shows --xds-server. Read again for every connection."`
+	XDSKey         string     `group:"rules" name:"xds-key" placeholder:"FILE" help:"Key of --xds-cert in PEM."`
+	XDSName        string     `group:"rules" name:"xds-server-name" placeholder:"NAME" help:"Name that the certificate of --xds-server must have. Default: its host."`
 	XDSHeaders     XDSHeaders `group:"rules" name:"xds-headers" placeholder:"NAME:VALUE,..." help:"Headers that --xds-server is sent. Who sees the command line sees them there: HEADGATE_XDS_HEADERS or --xds-headers-file keeps them."`
 	XDSHeadersFile string     `group:"rules" name:"xds-headers-file" placeholder:"FILE" help:"File of headers that --xds-server is sent, such as authorization: Bearer TOKEN, one to a line. Read again for every connection."`
-	// XDSMaxMessage bounds an answer, in bytes. The default value is 16 MiB.
-	XDSMaxMessage int `group:"rules" name:"xds-max-message" default:"16777216" placeholder:"BYTES" help:"Longest answer of --xds-server. Default ${default}."`
+	XDSMaxMessage  int        `group:"rules" name:"xds-max-message" default:"16777216" placeholder:"BYTES" help:"Longest answer of --xds-server. Default ${default}."`
 }
 
 // maxXDSMessage bounds XDSMaxMessage.
