@@ -115,8 +115,7 @@ func (e *codeError) Unwrap() error { return e.err }
 // unprinted returns what is still to be printed of err: nothing, when the command
 // has done that.
 func unprinted(err error) error {
-	var coded *codeError
-	if errors.As(err, &coded) {
+	if coded, ok := errors.AsType[*codeError](err); ok {
 		return coded.err
 	}
 	return err
@@ -225,13 +224,11 @@ var parserWords = []struct {
 
 // usageError adds the way to the help text that fits.
 func usageError(err error) error {
-	var inFile *yamlfile.Error
-	if errors.As(err, &inFile) {
+	if inFile, ok := errors.AsType[*yamlfile.Error](err); ok {
 		return inFile
 	}
 	command := "headgate"
-	var wrong *misuse
-	if errors.As(err, &wrong) && wrong.parsed != nil {
+	if wrong, ok := errors.AsType[*misuse](err); ok && wrong.parsed != nil {
 		if selected := wrong.parsed.Selected(); selected != nil {
 			command = selected.FullPath()
 		}
@@ -253,8 +250,7 @@ func codeOf(stderr io.Writer, err error) int {
 		return exitOK
 	}
 	code := exitNo
-	var coded *codeError
-	if errors.As(err, &coded) {
+	if coded, ok := errors.AsType[*codeError](err); ok {
 		code = coded.code
 		if coded.err == nil {
 			return code

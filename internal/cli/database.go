@@ -17,21 +17,22 @@ type databaseFlags struct {
 	Timeout time.Duration      `default:"30s" env:"-" help:"Longest wait for the database."`
 }
 
-// open opens the database. The caller ends with the function that it returns.
-func (f *databaseFlags) open() (context.Context, *sqltenant.DB, func(), error) {
+// with opens the database, does something with it and closes it.
+func (f *databaseFlags) with(do func(context.Context, *sqltenant.DB) error) error {
 	if f.Tenants == (config.DatabaseURL{}) {
-		return nil, nil, nil, &codeError{exitUsage, errors.New("--tenants: no database is named; hint: --tenants URL, or HEADGATE_TENANTS in the environment")}
+		return &codeError{exitUsage, errors.New("--tenants: no database is named; hint: --tenants URL, or HEADGATE_TENANTS in the environment")}
 	}
 	if err := f.Tenants.Check(); err != nil {
-		return nil, nil, nil, &codeError{exitUsage, err}
+		return &codeError{exitUsage, err}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), f.Timeout)
+	defer cancel()
 	db, err := sqltenant.Open(ctx, f.Tenants.Reveal())
 	if err != nil {
-		cancel()
-		return nil, nil, nil, &codeError{exitUsage, err}
+		return &codeError{exitUsage, err}
 	}
-	return ctx, db, func() { db.Close(); cancel() }, nil
+	defer db.Close()
+	return do(ctx, db)
 }
 
 // actorFlag says who makes a change.
@@ -52,6 +53,9 @@ func (f *actorFlag) actor() string {
 // refused makes the error of a change that cannot be an answer, and any other one a
 // failure.
 func refused(err error) error {
+	if err == nil {
+		return nil
+	}
 	var field *quotas.FieldError
 	if errors.Is(err, sqltenant.ErrInvalid) || errors.Is(err, sqltenant.ErrConflict) || errors.As(err, &field) {
 		return &codeError{exitNo, err}
@@ -73,19 +77,16 @@ func putDocument(ctx context.Context, db documentKeeper, kind sqltenant.Kind, na
 		return before, after, refused(err)
 	}
 	after, err = db.PutDocument(ctx, sqltenant.DocumentChange{Kind: kind, Name: name, Text: text, Actor: actor, Version: sqltenant.Anyway, At: time.Now()})
-	if err != nil {
-		return before, after, refused(err)
-	}
-	return before, after, nil
+	return before, after, refused(err)
 }
 
-// takeOut takes a document out of the database, and reports whether it was there.
-func (f *databaseFlags) takeOut(kind sqltenant.Kind, name, actor string) (was bool, err error) {
-	ctx, db, done, err := f.open()
-	if err != nil {
-		return false, err
-	}
-	defer done()
-	before, _, err := putDocument(ctx, db, kind, name, "", actor)
-	return before.Version != 0, err
+// takeOut takes a document out of the database. none is the error of one that was not there.
+func (f *databaseFlags) takeOut(kind sqltenant.Kind, name, actor string, none error) error {
+	return f.with(func(ctx context.Context, db *sqltenant.DB) error {
+		before, _, err := putDocument(ctx, db, kind, name, "", actor)
+		if err == nil && before.Version == 0 {
+			err = none
+		}
+		return err
+	})
 }

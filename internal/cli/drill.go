@@ -265,8 +265,7 @@ func unfinished(w *drill.Whole) error {
 
 // asUsage makes an error one of a drill that was not begun.
 func asUsage(err error) error {
-	var coded *codeError
-	if errors.As(err, &coded) {
+	if coded, ok := errors.AsType[*codeError](err); ok {
 		return &codeError{exitUsage, coded.err}
 	}
 	return err

@@ -76,29 +76,24 @@ func (f *tenantFlags) change(text, actor string, check func(context.Context, *sq
 	if err != nil {
 		return r, err
 	}
-	ctx, db, done, err := f.open()
-	if err != nil {
-		return r, err
-	}
-	defer done()
-	if check != nil {
-		if err := check(ctx, db); err != nil {
-			return r, err
-		}
-	}
-	r, err = db.Update(ctx, sqltenant.Change{
-		Subject: name.Subject, Actor: actor, Version: sqltenant.Anyway, At: time.Now(),
-		Edit: func(r *sqltenant.Record) error {
-			if name.Last4 != "" {
-				r.Last4 = name.Last4
+	err = f.with(func(ctx context.Context, db *sqltenant.DB) error {
+		if check != nil {
+			if err := check(ctx, db); err != nil {
+				return err
 			}
-			return edit(r)
-		},
+		}
+		r, err = db.Update(ctx, sqltenant.Change{
+			Subject: name.Subject, Actor: actor, Version: sqltenant.Anyway, At: time.Now(),
+			Edit: func(r *sqltenant.Record) error {
+				if name.Last4 != "" {
+					r.Last4 = name.Last4
+				}
+				return edit(r)
+			},
+		})
+		return refused(err)
 	})
-	if err != nil {
-		return r, refused(err)
-	}
-	return r, nil
+	return r, err
 }
 
 type quotaGetCmd struct {
@@ -122,19 +117,16 @@ func (c *quotaGetCmd) Run(std *stdio) error {
 	if err != nil {
 		return err
 	}
-	ctx, db, done, err := c.open()
-	if err != nil {
-		return err
-	}
-	defer done()
-	r, err := db.Get(ctx, name.Subject)
-	if err != nil {
-		return &codeError{exitUsage, err}
-	}
-	if r.Version == 0 {
-		return &codeError{exitNo, fmt.Errorf("no account %s: the fallback tier counts", quotas.NameText(name.Subject))}
-	}
-	return show(std.out, &r, c.JSON)
+	return c.with(func(ctx context.Context, db *sqltenant.DB) error {
+		r, err := db.Get(ctx, name.Subject)
+		if err != nil {
+			return &codeError{exitUsage, err}
+		}
+		if r.Version == 0 {
+			return &codeError{exitNo, fmt.Errorf("no account %s: the fallback tier counts", quotas.NameText(name.Subject))}
+		}
+		return show(std.out, &r, c.JSON)
+	})
 }
 
 func show(w io.Writer, r *sqltenant.Record, asJSON bool) error {
@@ -216,28 +208,25 @@ func (c *quotaDeleteCmd) Run(std *stdio) error {
 	if err != nil {
 		return err
 	}
-	ctx, db, done, err := c.open()
-	if err != nil {
+	return c.with(func(ctx context.Context, db *sqltenant.DB) error {
+		was := false
+		_, err := db.Update(ctx, sqltenant.Change{
+			Subject: name.Subject, Actor: c.actor(), Version: sqltenant.Anyway, At: time.Now(),
+			Edit: func(r *sqltenant.Record) error {
+				was = r.Version != 0
+				r.Tiers, r.Overrides, r.TopUps = nil, nil, nil
+				return nil
+			},
+		})
+		if err != nil {
+			return refused(err)
+		}
+		if !was {
+			return &codeError{exitNo, fmt.Errorf("no account %s", quotas.NameText(name.Subject))}
+		}
+		_, err = fmt.Fprintf(std.out, "took %s out\n", quotas.NameText(name.Subject))
 		return err
-	}
-	defer done()
-	was := false
-	_, err = db.Update(ctx, sqltenant.Change{
-		Subject: name.Subject, Actor: c.actor(), Version: sqltenant.Anyway, At: time.Now(),
-		Edit: func(r *sqltenant.Record) error {
-			was = r.Version != 0
-			r.Tiers, r.Overrides, r.TopUps = nil, nil, nil
-			return nil
-		},
 	})
-	if err != nil {
-		return refused(err)
-	}
-	if !was {
-		return &codeError{exitNo, fmt.Errorf("no account %s", quotas.NameText(name.Subject))}
-	}
-	_, err = fmt.Fprintf(std.out, "took %s out\n", quotas.NameText(name.Subject))
-	return err
 }
 
 type quotaListCmd struct {
@@ -269,32 +258,29 @@ func (c *quotaListCmd) Run(std *stdio) error {
 	if c.Limit < 1 || c.Limit > sqltenant.MaxPage {
 		return &codeError{exitUsage, fmt.Errorf("--limit: %d is out of range; hint: from 1 to %d", c.Limit, sqltenant.MaxPage)}
 	}
-	ctx, db, done, err := c.open()
-	if err != nil {
-		return err
-	}
-	defer done()
-	records, err := db.List(ctx, after, c.Limit)
-	if err != nil {
-		return &codeError{exitUsage, err}
-	}
-	if c.JSON {
-		for i := range records {
-			if err := show(std.out, &records[i], true); err != nil {
-				return err
+	return c.with(func(ctx context.Context, db *sqltenant.DB) error {
+		records, err := db.List(ctx, after, c.Limit)
+		if err != nil {
+			return &codeError{exitUsage, err}
+		}
+		if c.JSON {
+			for i := range records {
+				if err := show(std.out, &records[i], true); err != nil {
+					return err
+				}
 			}
+			return nil
 		}
-		return nil
-	}
-	table := tabwriter.NewWriter(std.out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "ACCOUNT\tKEY\tTIERS\tOVERRIDES\tUPDATED")
-	for i := range records {
-		r := &records[i]
-		names := make([]string, len(r.Tiers))
-		for j, t := range r.Tiers {
-			names[j] = t.Tier
+		table := tabwriter.NewWriter(std.out, 0, 4, 2, ' ', 0)
+		fmt.Fprintln(table, "ACCOUNT\tKEY\tTIERS\tOVERRIDES\tUPDATED")
+		for i := range records {
+			r := &records[i]
+			names := make([]string, len(r.Tiers))
+			for j, t := range r.Tiers {
+				names[j] = t.Tier
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", quotas.NameText(r.Subject), quotas.Masked(r), strings.Join(names, ","), len(r.Overrides), r.UpdatedAt.Format(time.RFC3339))
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", quotas.NameText(r.Subject), quotas.Masked(r), strings.Join(names, ","), len(r.Overrides), r.UpdatedAt.Format(time.RFC3339))
-	}
-	return table.Flush()
+		return table.Flush()
+	})
 }

@@ -33,27 +33,24 @@ Who changes accounts meanwhile may be in it or not; each account is whole.`
 
 // Run writes all accounts.
 func (c *quotaExportCmd) Run(std *stdio) error {
-	ctx, db, done, err := c.open()
-	if err != nil {
-		return err
-	}
-	defer done()
-	w := bufio.NewWriter(std.out)
-	for after := (tenant.Subject{}); ; {
-		page, err := db.List(ctx, after, sqltenant.MaxPage)
-		if err != nil {
-			return &codeError{exitUsage, err}
-		}
-		for i := range page {
-			if err := show(w, &page[i], true); err != nil {
-				return err
+	return c.with(func(ctx context.Context, db *sqltenant.DB) error {
+		w := bufio.NewWriter(std.out)
+		for after := (tenant.Subject{}); ; {
+			page, err := db.List(ctx, after, sqltenant.MaxPage)
+			if err != nil {
+				return &codeError{exitUsage, err}
 			}
+			for i := range page {
+				if err := show(w, &page[i], true); err != nil {
+					return err
+				}
+			}
+			if len(page) < sqltenant.MaxPage {
+				return w.Flush()
+			}
+			after = page[len(page)-1].Subject
 		}
-		if len(page) < sqltenant.MaxPage {
-			return w.Flush()
-		}
-		after = page[len(page)-1].Subject
-	}
+	})
 }
 
 type quotaImportCmd struct {
@@ -103,16 +100,13 @@ func (c *quotaImportCmd) Run(std *stdio) error {
 		_, err := fmt.Fprintf(std.out, "%d accounts can be imported\n", len(changes))
 		return err
 	}
-	ctx, db, done, err := c.open()
-	if err != nil {
+	return c.with(func(ctx context.Context, db *sqltenant.DB) error {
+		if err := write(ctx, db, changes); err != nil {
+			return refused(err)
+		}
+		_, err := fmt.Fprintf(std.out, "imported %d accounts\n", len(changes))
 		return err
-	}
-	defer done()
-	if err := write(ctx, db, changes); err != nil {
-		return refused(err)
-	}
-	_, err = fmt.Fprintf(std.out, "imported %d accounts\n", len(changes))
-	return err
+	})
 }
 
 func write(ctx context.Context, db *sqltenant.DB, changes []sqltenant.Change) error {

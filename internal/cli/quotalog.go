@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,21 +56,18 @@ func (c *quotaLogCmd) Run(std *stdio) error {
 	if c.Verify || c.Export || c.Head {
 		return c.whole(std)
 	}
-	ctx, db, done, err := c.open()
-	if err != nil {
-		return err
-	}
-	defer done()
-	entries, err := db.Changes(ctx, c.After, c.Limit)
-	if err != nil {
-		return &codeError{exitUsage, err}
-	}
-	for i := range entries {
-		if err := showEntry(std.out, &entries[i], c.JSON); err != nil {
-			return err
+	return c.with(func(ctx context.Context, db *sqltenant.DB) error {
+		entries, err := db.Changes(ctx, c.After, c.Limit)
+		if err != nil {
+			return &codeError{exitUsage, err}
 		}
-	}
-	return nil
+		for i := range entries {
+			if err := showEntry(std.out, &entries[i], c.JSON); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // check refuses flags that nothing would come of.
@@ -165,12 +163,11 @@ func (c *quotaLogCmd) heads(keys *signing.Verifier) (*chainfile.Heads, error) {
 // read hands over all changes, of the export or of the database, and returns the last.
 func (c *quotaLogCmd) read(std *stdio, keys *signing.Verifier, each func(*sqltenant.Entry) error) (end sqltenant.Point, err error) {
 	if c.From == "" {
-		ctx, db, done, err := c.open()
-		if err != nil {
-			return end, err
-		}
-		defer done()
-		return db.VerifyEach(ctx, each)
+		err = c.with(func(ctx context.Context, db *sqltenant.DB) error {
+			end, err = db.VerifyEach(ctx, each)
+			return err
+		})
+		return end, err
 	}
 	in, err := std.open(c.From)
 	if err != nil {

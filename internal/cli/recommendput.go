@@ -162,8 +162,7 @@ func (c *recommendCmd) document(ctx context.Context) ([]rulefile.File, string, e
 func (c *recommendCmd) open(ctx context.Context, told io.Writer, t rulesText, data []byte) error {
 	header := http.Header{"Content-Type": {"application/yaml"}, "If-Match": {t.tag}}
 	if _, _, err := c.askDocument(ctx, http.MethodPut, header, bytes.NewReader(data)); err != nil {
-		var coded *codeError
-		if errors.As(err, &coded) {
+		if coded, ok := errors.AsType[*codeError](err); ok {
 			return &codeError{coded.code, fmt.Errorf("--open: %w", coded.err)}
 		}
 		return fmt.Errorf("--open: %w", err)

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"text/tabwriter"
 	"time"
 
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
 type rulesRowsCmd struct {
@@ -45,37 +47,34 @@ type listedRow struct {
 
 // Run lists the rows; the answer is no when one of them cannot be in force.
 func (c *rulesRowsCmd) Run(std *stdio) error {
-	ctx, db, done, err := c.open()
-	if err != nil {
-		return err
-	}
-	defer done()
-	source, _, err := c.beside(ctx, db)
-	if err != nil {
-		return err
-	}
-	rows, err := db.RuleRows(ctx)
-	if err != nil {
-		return &codeError{exitUsage, err}
-	}
-	wrong, bad := map[int64]rules.RowError{}, []error(nil)
-	for _, e := range source.Status().BadRows {
-		wrong[e.ID] = e
-		bad = append(bad, e)
-	}
-	list := make([]listedRow, len(rows))
-	for i, r := range rows {
-		list[i] = listedRow{
-			r.ID, r.Scope, r.Route, r.Method, r.LimitCount, r.WindowMS, r.WeightField, r.Algorithm, r.Burst, r.FailureMode, r.Active, r.UpdatedAt, "",
+	return c.with(func(ctx context.Context, db *sqltenant.DB) error {
+		source, _, err := c.beside(ctx, db)
+		if err != nil {
+			return err
 		}
-		if e, ok := wrong[r.ID]; ok {
-			list[i].Error = e.Error()
+		rows, err := db.RuleRows(ctx)
+		if err != nil {
+			return &codeError{exitUsage, err}
 		}
-	}
-	if err := c.print(std.out, list); err != nil {
-		return err
-	}
-	return noBecauseOf(bad)
+		wrong, bad := map[int64]rules.RowError{}, []error(nil)
+		for _, e := range source.Status().BadRows {
+			wrong[e.ID] = e
+			bad = append(bad, e)
+		}
+		list := make([]listedRow, len(rows))
+		for i, r := range rows {
+			list[i] = listedRow{
+				r.ID, r.Scope, r.Route, r.Method, r.LimitCount, r.WindowMS, r.WeightField, r.Algorithm, r.Burst, r.FailureMode, r.Active, r.UpdatedAt, "",
+			}
+			if e, ok := wrong[r.ID]; ok {
+				list[i].Error = e.Error()
+			}
+		}
+		if err := c.print(std.out, list); err != nil {
+			return err
+		}
+		return noBecauseOf(bad)
+	})
 }
 
 func (c *rulesRowsCmd) print(w io.Writer, list []listedRow) error {

@@ -44,8 +44,7 @@ func (c *rulesImportCmd) Run(std *stdio) error {
 		return &codeError{exitUsage, err}
 	}
 	result, err := importer.Import(c.Source, file, importer.Options{Domain: c.Domain, AsIs: c.AsIs})
-	var nothing *importer.NothingError
-	if errors.As(err, &nothing) {
+	if nothing, ok := errors.AsType[*importer.NothingError](err); ok {
 		printNotes(std.err, nothing.Notes, file)
 	}
 	if list := (rules.Errors)(nil); errors.As(err, &list) {

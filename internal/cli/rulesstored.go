@@ -111,38 +111,35 @@ func (c *rulesPutCmd) Run(std *stdio) error {
 	if len(files) != 1 {
 		return &codeError{exitUsage, fmt.Errorf("%s is a directory; hint: put each of its files under a name of its own", c.File)}
 	}
-	ctx, db, done, err := c.open()
-	if err != nil {
-		return err
-	}
-	defer done()
-	source, _, err := c.beside(ctx, db)
-	if err != nil {
-		return err
-	}
-	text := rulefile.File{Name: c.Name, Data: files[0].Data}
-	if len(text.Data) == 0 {
-		return &codeError{exitNo, fmt.Errorf("%s: nothing in it; hint: headgate rules delete takes a document out", c.File)}
-	}
-	if _, err := source.Try(text); err != nil {
-		if printed := printDiagnostics(std.err, err, []rulefile.File{text}); printed != err {
-			return printed
+	return c.with(func(ctx context.Context, db *sqltenant.DB) error {
+		source, _, err := c.beside(ctx, db)
+		if err != nil {
+			return err
 		}
-		return &codeError{exitNo, err}
-	}
-	before, after, err := putDocument(ctx, db, sqltenant.RulesDocument, c.Name, string(text.Data), c.actor())
-	if err != nil {
+		text := rulefile.File{Name: c.Name, Data: files[0].Data}
+		if len(text.Data) == 0 {
+			return &codeError{exitNo, fmt.Errorf("%s: nothing in it; hint: headgate rules delete takes a document out", c.File)}
+		}
+		if _, err := source.Try(text); err != nil {
+			if printed := printDiagnostics(std.err, err, []rulefile.File{text}); printed != err {
+				return printed
+			}
+			return &codeError{exitNo, err}
+		}
+		before, after, err := putDocument(ctx, db, sqltenant.RulesDocument, c.Name, string(text.Data), c.actor())
+		if err != nil {
+			return err
+		}
+		if c.Rules == "" {
+			fmt.Fprintln(std.err, "headgate: not compared with rule files: processes that have its domain in a file of theirs refuse it\nheadgate: hint: --rules FILE_OR_DIR, and /readyz of a process says what it has refused")
+		}
+		what := "put"
+		if before.Version == after.Version {
+			what = "unchanged"
+		}
+		_, err = fmt.Fprintf(std.out, "%s: %s, version %d\n", what, c.Name, after.Version)
 		return err
-	}
-	if c.Rules == "" {
-		fmt.Fprintln(std.err, "headgate: not compared with rule files: processes that have its domain in a file of theirs refuse it\nheadgate: hint: --rules FILE_OR_DIR, and /readyz of a process says what it has refused")
-	}
-	what := "put"
-	if before.Version == after.Version {
-		what = "unchanged"
-	}
-	_, err = fmt.Fprintf(std.out, "%s: %s, version %d\n", what, c.Name, after.Version)
-	return err
+	})
 }
 
 type rulesGetCmd struct {
@@ -161,20 +158,17 @@ The exit code is 1 when there is no such document.`
 
 // Run prints the text of a document; the answer is no when there is none.
 func (c *rulesGetCmd) Run(std *stdio) error {
-	ctx, db, done, err := c.open()
-	if err != nil {
+	return c.with(func(ctx context.Context, db *sqltenant.DB) error {
+		doc, err := db.Document(ctx, sqltenant.RulesDocument, c.Name)
+		if err != nil {
+			return refused(err)
+		}
+		if doc.Version == 0 {
+			return noDocument(c.Name)
+		}
+		_, err = io.WriteString(std.out, doc.Text)
 		return err
-	}
-	defer done()
-	doc, err := db.Document(ctx, sqltenant.RulesDocument, c.Name)
-	if err != nil {
-		return refused(err)
-	}
-	if doc.Version == 0 {
-		return noDocument(c.Name)
-	}
-	_, err = io.WriteString(std.out, doc.Text)
-	return err
+	})
 }
 
 func noDocument(name string) error {
@@ -198,14 +192,10 @@ The log of changes keeps its text. The exit code is 1 when there was no such doc
 
 // Run takes a document out; the answer is no when there is none.
 func (c *rulesDeleteCmd) Run(std *stdio) error {
-	was, err := c.takeOut(sqltenant.RulesDocument, c.Name, c.actor())
-	if err != nil {
+	if err := c.takeOut(sqltenant.RulesDocument, c.Name, c.actor(), noDocument(c.Name)); err != nil {
 		return err
 	}
-	if !was {
-		return noDocument(c.Name)
-	}
-	_, err = fmt.Fprintf(std.out, "took %s out\n", c.Name)
+	_, err := fmt.Fprintf(std.out, "took %s out\n", c.Name)
 	return err
 }
 
@@ -238,33 +228,30 @@ type listedRules struct {
 
 // Run lists documents; the answer is no when one of them cannot be in force.
 func (c *rulesListCmd) Run(std *stdio) error {
-	ctx, db, done, err := c.open()
-	if err != nil {
-		return err
-	}
-	defer done()
-	source, docs, err := c.beside(ctx, db)
-	if err != nil {
-		return err
-	}
-	wrong := map[string]error{}
-	for _, r := range source.Status().Refused {
-		wrong[r.Name] = r.Err
-	}
-	list, bad := make([]listedRules, len(docs)), []error(nil)
-	for i, d := range docs {
-		list[i] = listedRules{Name: d.Name, Version: d.Version, UpdatedAt: d.UpdatedAt, UpdatedBy: d.UpdatedBy}
-		if err := wrong[d.Name]; err != nil {
-			list[i].Error = err.Error()
-			bad = append(bad, fmt.Errorf("%s cannot be in force: %w", d.Name, err))
-		} else if set, err := rulefile.Load([]rulefile.File{{Name: d.Name, Data: []byte(d.Text)}}, c.options()); err == nil {
-			list[i].Domains, list[i].Rules = set.Domains(), set.NumRules()
+	return c.with(func(ctx context.Context, db *sqltenant.DB) error {
+		source, docs, err := c.beside(ctx, db)
+		if err != nil {
+			return err
 		}
-	}
-	if err := c.print(std.out, list); err != nil {
-		return err
-	}
-	return noBecauseOf(bad)
+		wrong := map[string]error{}
+		for _, r := range source.Status().Refused {
+			wrong[r.Name] = r.Err
+		}
+		list, bad := make([]listedRules, len(docs)), []error(nil)
+		for i, d := range docs {
+			list[i] = listedRules{Name: d.Name, Version: d.Version, UpdatedAt: d.UpdatedAt, UpdatedBy: d.UpdatedBy}
+			if err := wrong[d.Name]; err != nil {
+				list[i].Error = err.Error()
+				bad = append(bad, fmt.Errorf("%s cannot be in force: %w", d.Name, err))
+			} else if set, err := rulefile.Load([]rulefile.File{{Name: d.Name, Data: []byte(d.Text)}}, c.options()); err == nil {
+				list[i].Domains, list[i].Rules = set.Domains(), set.NumRules()
+			}
+		}
+		if err := c.print(std.out, list); err != nil {
+			return err
+		}
+		return noBecauseOf(bad)
+	})
 }
 
 func (c *rulesListCmd) print(w io.Writer, list []listedRules) error {

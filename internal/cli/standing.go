@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -45,28 +46,26 @@ func (f *standingFlags) snapshot(domain *rules.Domain, descriptors [][]descripto
 	var accounts []tenant.Account
 	if f.Tenants != (config.DatabaseURL{}) {
 		database := databaseFlags{Tenants: f.Tenants, Timeout: standingTimeout}
-		ctx, db, done, err := database.open()
-		if err != nil {
+		if err := database.with(func(ctx context.Context, db *sqltenant.DB) error {
+			if f.Tiers == "" {
+				stored, err := storedTiers(ctx, db)
+				if err != nil {
+					return err
+				}
+				tiers = cmp.Or(stored, tiers)
+			}
+			for _, entries := range descriptors {
+				a, ok, err := accountOf(ctx, db, domain, entries, now)
+				if err != nil {
+					return err
+				}
+				if ok && !slices.ContainsFunc(accounts, func(b tenant.Account) bool { return b.Subject == a.Subject }) {
+					accounts = append(accounts, a)
+				}
+			}
+			return nil
+		}); err != nil {
 			return nil, err
-		}
-		defer done()
-		if f.Tiers == "" {
-			stored, err := storedTiers(ctx, db)
-			if err != nil {
-				return nil, err
-			}
-			if stored != nil {
-				tiers = stored
-			}
-		}
-		for _, entries := range descriptors {
-			a, ok, err := accountOf(ctx, db, domain, entries, now)
-			if err != nil {
-				return nil, err
-			}
-			if ok && !slices.ContainsFunc(accounts, func(b tenant.Account) bool { return b.Subject == a.Subject }) {
-				accounts = append(accounts, a)
-			}
 		}
 	}
 	return tenant.NewSnapshot(tiers, slices.Values(accounts)), nil

@@ -61,34 +61,31 @@ func keptSwitchOf(d sqltenant.Document) keptSwitch {
 
 // Run lists the switches; the answer is no when one of them is bad.
 func (c *switchListCmd) Run(std *stdio) error {
-	ctx, db, done, err := c.openSwitches()
-	if err != nil {
-		return err
-	}
-	defer done()
-	docs, err := db.Documents(ctx, sqltenant.SwitchDocument)
-	if err != nil {
-		return &codeError{exitUsage, err}
-	}
-	list, bad := make([]keptSwitch, len(docs)), []error(nil)
-	for i, d := range docs {
-		if list[i] = keptSwitchOf(d); list[i].err != nil {
-			bad = append(bad, fmt.Errorf("switch %.80q cannot be used: %w; hint: headgate switch clear takes it out", d.Name, list[i].err))
+	return c.with(func(ctx context.Context, db documentKeeper) error {
+		docs, err := db.Documents(ctx, sqltenant.SwitchDocument)
+		if err != nil {
+			return &codeError{exitUsage, err}
 		}
-	}
-	if c.JSON {
-		err = printSwitchesJSON(std.out, list)
-	} else {
-		raises, unread := c.hotRaises(ctx)
-		if unread != nil {
-			bad = append(bad, unread)
+		list, bad := make([]keptSwitch, len(docs)), []error(nil)
+		for i, d := range docs {
+			if list[i] = keptSwitchOf(d); list[i].err != nil {
+				bad = append(bad, fmt.Errorf("switch %.80q cannot be used: %w; hint: headgate switch clear takes it out", d.Name, list[i].err))
+			}
 		}
-		err = printSwitches(std.out, list, raises, time.Now())
-	}
-	if err != nil {
-		return err
-	}
-	return noBecauseOf(bad)
+		if c.JSON {
+			err = printSwitchesJSON(std.out, list)
+		} else {
+			raises, unread := c.hotRaises(ctx)
+			if unread != nil {
+				bad = append(bad, unread)
+			}
+			err = printSwitches(std.out, list, raises, time.Now())
+		}
+		if err != nil {
+			return err
+		}
+		return noBecauseOf(bad)
+	})
 }
 
 // hotRaises returns the raises of hot keys of the store, if one is named in which nodes have
@@ -214,23 +211,20 @@ func (c *switchSetCmd) Run(std *stdio) error {
 	if err != nil {
 		return err
 	}
-	ctx, db, done, err := c.openSwitches()
-	if err != nil {
-		return err
-	}
-	defer done()
-	if err := c.known(ctx, std, db, &one.Target); err != nil {
-		return err
-	}
-	_, after, err := putDocument(ctx, db, sqltenant.SwitchDocument, one.Target.String(), string(text), c.actor())
-	if err != nil {
-		return err
-	}
-	list := []keptSwitch{{Document: after, Switch: one}}
-	if c.JSON {
-		return printSwitchesJSON(std.out, list)
-	}
-	return printSwitches(std.out, list, nil, now)
+	return c.with(func(ctx context.Context, db documentKeeper) error {
+		if err := c.known(ctx, std, db, &one.Target); err != nil {
+			return err
+		}
+		_, after, err := putDocument(ctx, db, sqltenant.SwitchDocument, one.Target.String(), string(text), c.actor())
+		if err != nil {
+			return err
+		}
+		list := []keptSwitch{{Document: after, Switch: one}}
+		if c.JSON {
+			return printSwitchesJSON(std.out, list)
+		}
+		return printSwitches(std.out, list, nil, now)
+	})
 }
 
 // known refuses a target of a rule that there is not, as far as the rules are named. Without
@@ -323,18 +317,15 @@ The exit code is 1 when there was no such switch.`
 
 // Run takes a switch out; the answer is no when there is none.
 func (c *switchClearCmd) Run(std *stdio) error {
-	ctx, db, done, err := c.openSwitches()
-	if err != nil {
+	return c.with(func(ctx context.Context, db documentKeeper) error {
+		before, _, err := putDocument(ctx, db, sqltenant.SwitchDocument, c.Target, "", c.actor())
+		if err != nil {
+			return err
+		}
+		if before.Version == 0 {
+			return &codeError{exitNo, fmt.Errorf("no switch %.80q; hint: headgate switch list shows those that there are", c.Target)}
+		}
+		_, err = fmt.Fprintf(std.out, "cleared %s: what the rules say counts\n", c.Target)
 		return err
-	}
-	defer done()
-	before, _, err := putDocument(ctx, db, sqltenant.SwitchDocument, c.Target, "", c.actor())
-	if err != nil {
-		return err
-	}
-	if before.Version == 0 {
-		return &codeError{exitNo, fmt.Errorf("no switch %.80q; hint: headgate switch list shows those that there are", c.Target)}
-	}
-	_, err = fmt.Fprintf(std.out, "cleared %s: what the rules say counts\n", c.Target)
-	return err
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/switchboard"
 	"github.com/headgate/headgate/store/redisstore"
+	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
 // switchFlags say where switches are kept: in the database, or in the store where the
@@ -18,33 +19,26 @@ type switchFlags struct {
 	Timeout time.Duration      `default:"30s" env:"-" help:"Longest wait for the database or the store."`
 }
 
-// openSwitches opens where switches are kept. The caller ends with the function that it
-// returns.
-func (f *switchFlags) openSwitches() (context.Context, documentKeeper, func(), error) {
+// with opens where switches are kept, does something with it and closes it.
+func (f *switchFlags) with(do func(context.Context, documentKeeper) error) error {
 	switch inDatabase, inStore := f.Tenants != (config.DatabaseURL{}), f.Store != (config.StoreURL{}); {
 	case !inDatabase && !inStore:
-		return nil, nil, nil, &codeError{exitUsage, errors.New("--tenants, --store: neither says where the switches are; hint: --tenants URL for those in a database, --store redis://HOST for those of nodes without one")}
+		return &codeError{exitUsage, errors.New("--tenants, --store: neither says where the switches are; hint: --tenants URL for those in a database, --store redis://HOST for those of nodes without one")}
 	case inDatabase:
-		return (&databaseFlags{Tenants: f.Tenants, Timeout: f.Timeout}).openKeeper()
+		database := databaseFlags{Tenants: f.Tenants, Timeout: f.Timeout}
+		return database.with(func(ctx context.Context, db *sqltenant.DB) error { return do(ctx, db) })
 	}
 	redis, err := f.openStore()
 	if err != nil {
-		return nil, nil, nil, &codeError{exitUsage, err}
+		return &codeError{exitUsage, err}
 	}
+	defer redis.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), f.Timeout)
-	return ctx, switchboard.NewShared(switchboard.SharedOptions{Register: redis}), func() { redis.Close(); cancel() }, nil
+	defer cancel()
+	return do(ctx, switchboard.NewShared(switchboard.SharedOptions{Register: redis}))
 }
 
 func (f *switchFlags) openStore() (*redisstore.Store, error) {
 	return openRedis(f.Store, f.Timeout, "the switches of a process with a memory store are inside of it; hint: its admin API, PUT /admin/v1/switches/TARGET",
 		"memcached keeps no switches; hint: a database, --tenants")
-}
-
-// openKeeper is open for what asks for documents alone.
-func (f *databaseFlags) openKeeper() (context.Context, documentKeeper, func(), error) {
-	ctx, db, done, err := f.open()
-	if err != nil {
-		return nil, nil, nil, err // and no interface that holds a nil
-	}
-	return ctx, db, done, nil
 }

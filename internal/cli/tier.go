@@ -35,20 +35,17 @@ type tierFlags struct {
 }
 
 // load returns the tiers.
-func (f *tierFlags) load() (*tenant.Tiers, error) {
+func (f *tierFlags) load() (tiers *tenant.Tiers, err error) {
 	if f.Tiers != "" {
-		tiers, err := tierfile.Load(f.Tiers)
-		if err != nil {
+		if tiers, err = tierfile.Load(f.Tiers); err != nil {
 			return nil, &codeError{exitNo, err}
 		}
 		return tiers, nil
 	}
-	ctx, db, done, err := f.open()
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	tiers, err := storedTiers(ctx, db)
+	err = f.with(func(ctx context.Context, db *sqltenant.DB) error {
+		tiers, err = storedTiers(ctx, db)
+		return err
+	})
 	if err == nil && tiers == nil {
 		err = &codeError{exitNo, errors.New("the database has no tiers; hint: headgate tier apply FILE, or --tiers FILE to look into a file")}
 	}
@@ -256,21 +253,18 @@ func (c *tierApplyCmd) Run(std *stdio) error {
 	if err != nil {
 		return err
 	}
-	ctx, db, done, err := c.open()
-	if err != nil {
+	return c.with(func(ctx context.Context, db *sqltenant.DB) error {
+		before, after, err := putDocument(ctx, db, sqltenant.TiersDocument, sqltenant.DefaultName, string(text), c.actor())
+		if err != nil {
+			return err
+		}
+		what := "applied"
+		if before.Version == after.Version {
+			what = "unchanged"
+		}
+		_, err = fmt.Fprintf(std.out, "%s: tiers %s; fallback %s; version %d\n", what, strings.Join(tiers.Names(), ", "), tiers.Fallback(), after.Version)
 		return err
-	}
-	defer done()
-	before, after, err := putDocument(ctx, db, sqltenant.TiersDocument, sqltenant.DefaultName, string(text), c.actor())
-	if err != nil {
-		return err
-	}
-	what := "applied"
-	if before.Version == after.Version {
-		what = "unchanged"
-	}
-	_, err = fmt.Fprintf(std.out, "%s: tiers %s; fallback %s; version %d\n", what, strings.Join(tiers.Names(), ", "), tiers.Fallback(), after.Version)
-	return err
+	})
 }
 
 type tierClearCmd struct {
@@ -289,13 +283,10 @@ The exit code is 1 when there were none.`
 
 // Run takes the tiers out of the database; the answer is no when there are none.
 func (c *tierClearCmd) Run(std *stdio) error {
-	was, err := c.takeOut(sqltenant.TiersDocument, sqltenant.DefaultName, c.actor())
-	if err != nil {
+	none := &codeError{exitNo, errors.New("the database has no tiers")}
+	if err := c.takeOut(sqltenant.TiersDocument, sqltenant.DefaultName, c.actor(), none); err != nil {
 		return err
 	}
-	if !was {
-		return &codeError{exitNo, errors.New("the database has no tiers")}
-	}
-	_, err = fmt.Fprintln(std.out, "cleared: the file of --tiers counts")
+	_, err := fmt.Fprintln(std.out, "cleared: the file of --tiers counts")
 	return err
 }
