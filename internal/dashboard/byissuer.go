@@ -176,9 +176,7 @@ func (h *handler) callback(w http.ResponseWriter, r *http.Request) {
 		h.noLogin(w, r, errors.New("the issuer vouches for you, and the admin API does not let you in: "+answer.detail()))
 		return
 	}
-	if old := h.session(r); old != nil {
-		h.sessions.drop(old)
-	}
+	h.drop(r)
 	// A token that is not renewed ends by itself, and the session with it, when the admin API
 	// says so.
 	name, _ := h.sessions.begin(renewed(h.issuer.Client, tokens, h.now), h.now())
@@ -207,8 +205,7 @@ func (h *handler) letIn(r *http.Request, token string) *captured {
 // noLogin sends a browser to the page of the login, which says why there is none.
 func (h *handler) noLogin(w http.ResponseWriter, r *http.Request, err error) {
 	text := err.Error()
-	var why *oidclogin.Error
-	if errors.As(err, &why) {
+	if why, ok := errors.AsType[*oidclogin.Error](err); ok {
 		// What else there is to know is for operators, and in the log.
 		text = why.Text
 		switch why.Because {

@@ -53,9 +53,7 @@ func (h *handler) login(w http.ResponseWriter, r *http.Request) {
 		answer.pass(w)
 		return
 	}
-	if old := h.session(r); old != nil {
-		h.sessions.drop(old)
-	}
+	h.drop(r)
 	name, begun := h.sessions.begin(func(context.Context) string { return token }, h.now())
 	http.SetCookie(w, cookie(r, name, int(h.sessions.lasts/time.Second)))
 	writeJSON(w, http.StatusOK, struct {
@@ -81,12 +79,17 @@ func printable(s string) bool {
 
 // logout ends the session of who asks, if there is one.
 func (h *handler) logout(w http.ResponseWriter, r *http.Request) {
-	if s := h.session(r); s != nil {
-		h.sessions.drop(s)
-	}
+	h.drop(r)
 	http.SetCookie(w, cookie(r, "", -1))
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// drop ends the session of who asks, if there is one.
+func (h *handler) drop(r *http.Request) {
+	if s := h.session(r); s != nil {
+		h.sessions.drop(s)
+	}
 }
 
 // session returns that of who asks, nil when there is none.

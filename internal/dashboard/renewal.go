@@ -38,8 +38,7 @@ func renewed(client *oidclogin.Client, tokens *oidclogin.Tokens, now func() time
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewLimit)
 		defer cancel()
 		made, err := client.Renew(ctx, tokens)
-		var why *oidclogin.Error
-		if errors.As(err, &why) {
+		if why, ok := errors.AsType[*oidclogin.Error](err); ok {
 			over = why.Because == oidclogin.Declined || why.Because == oidclogin.Untrusted
 		}
 		if err == nil {

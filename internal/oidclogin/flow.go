@@ -110,13 +110,9 @@ func (c *Client) Finish(ctx context.Context, a Attempt, q url.Values) (*Tokens, 
 	default:
 		return nil, &Error{Because: Away, Text: "too many log in at once; hint: try again"}
 	}
-	given, err := c.exchange(ctx, k, url.Values{
+	made, token, err := c.ask(ctx, k, url.Values{
 		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {c.options.Redirect}, "code_verifier": {a.Verifier},
 	})
-	if err != nil {
-		return nil, err
-	}
-	made, token, err := c.accept(ctx, k, given)
 	if err != nil {
 		return nil, err
 	}
@@ -166,11 +162,7 @@ func (c *Client) Renew(ctx context.Context, old *Tokens) (*Tokens, error) {
 	if err != nil {
 		return nil, err
 	}
-	given, err := c.exchange(ctx, k, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {old.refresh.Reveal()}})
-	if err != nil {
-		return nil, err
-	}
-	made, token, err := c.accept(ctx, k, given)
+	made, token, err := c.ask(ctx, k, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {old.refresh.Reveal()}})
 	if err != nil {
 		return nil, err
 	}
@@ -185,8 +177,12 @@ func (c *Client) Renew(ctx context.Context, old *Tokens) (*Tokens, error) {
 	return made, nil
 }
 
-// accept verifies what an issuer has given.
-func (c *Client) accept(ctx context.Context, k *knowledge, given *given) (*Tokens, *identity.Token, error) {
+// ask asks an issuer for tokens, and verifies what it has given.
+func (c *Client) ask(ctx context.Context, k *knowledge, form url.Values) (*Tokens, *identity.Token, error) {
+	given, err := c.exchange(ctx, k, form)
+	if err != nil {
+		return nil, nil, err
+	}
 	if given.ID == "" {
 		return nil, nil, &Error{Because: Untrusted, Text: "the issuer has given no ID token; hint: does it let the client ask for the scope openid?"}
 	}

@@ -209,9 +209,3 @@ func (s *Seen) Percentile(percent int64) int64 {
 	rank := (s.Sampled()*min(max(percent, 0), 100) + 99) / 100
 	return s.needs[max(rank, 1)-1]
 }
-
-// Above returns how many of the keys that are known needed more than a quota.
-func (s *Seen) Above(quota int64) int64 {
-	i, _ := slices.BinarySearch(s.needs, quota+1)
-	return int64(len(s.needs) - i)
-}

@@ -55,9 +55,7 @@ func (p *part) run(ctx context.Context) {
 
 // until waits for the end of the drill, and returns how long it has lasted.
 func (p *part) until(ctx context.Context) time.Duration {
-	tick := time.NewTicker(stepEvery)
-	defer tick.Stop()
-	for {
+	for range sleep.AtOnce(ctx, stepEvery) {
 		lasted := time.Since(p.began)
 		p.look(lasted)
 		counts := p.tally.Counts()
@@ -70,13 +68,9 @@ func (p *part) until(ctx context.Context) time.Duration {
 			return lasted
 		}
 		p.note(drill.Running, lasted)
-		select {
-		case <-ctx.Done():
-			p.ending = drill.Ending{Why: drill.Leaving, By: p.rider.options.Node, At: time.Now().UTC()}
-			return time.Since(p.began)
-		case <-tick.C:
-		}
 	}
+	p.ending = drill.Ending{Why: drill.Leaving, By: p.rider.options.Node, At: time.Now().UTC()}
+	return time.Since(p.began)
 }
 
 // heal watches until all is back.

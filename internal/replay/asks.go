@@ -60,28 +60,12 @@ func Asks(ctx context.Context, o Options, each func(*Ask)) (*Asked, error) {
 		return nil, err
 	}
 	q.candidate = &asker{limiter: limiter}
-	m, err := newMerge(o.Inputs, o.Window)
+	g := &gathering{version: []byte(o.Candidate.Version()), each: each}
+	m, err := q.each(ctx, func(ctx context.Context, r *Record) error { return g.gather(ctx, q, r) })
 	if err != nil {
 		return nil, err
 	}
-	defer m.close()
-	g := &gathering{version: []byte(o.Candidate.Version()), each: each}
-	for ctx.Err() == nil {
-		r, err := m.next()
-		if err != nil {
-			return nil, err
-		}
-		if r == nil {
-			return g.report(q, m)
-		}
-		if q.within(r.At) {
-			if err := g.gather(ctx, q, r); err != nil {
-				return nil, err
-			}
-		}
-		m.done(r)
-	}
-	return nil, ctx.Err()
+	return g.report(q, m)
 }
 
 // gathering is Asks under way.

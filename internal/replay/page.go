@@ -53,66 +53,52 @@ func (r *Report) addSummary(p *markup.Page) {
 	}
 }
 
-// addTable adds a table: the names of its columns, and what adds its rows.
-func addTable(p *markup.Page, id string, columns []string, rows func()) {
-	p.Add(`<table id="%s"><thead><tr>`, id)
+// addTable adds a table, if it has rows: a title, the names of its columns, and the cells of each row.
+func addTable[T any](p *markup.Page, id, title string, columns []string, rows []T, cells func(*T) []any) {
+	if len(rows) == 0 {
+		return
+	}
+	p.Add("%s<table id=\"%s\"><thead><tr>", markup.Raw(title), id)
 	for _, column := range columns {
 		p.Add("<th>%s", column)
 	}
 	p.Add("</tr></thead><tbody>\n")
-	rows()
+	for i := range rows {
+		p.Add("<tr>")
+		for _, cell := range cells(&rows[i]) {
+			p.Add("<td>%v", cell)
+		}
+		p.Add("</tr>\n")
+	}
 	p.Add("</tbody></table>")
 }
 
 func (r *Report) addRules(p *markup.Page) {
-	if len(r.Rules) == 0 {
-		return
-	}
-	p.Add("<h2>Rules</h2>")
-	addTable(p, "rules", []string{"newly denied", "newly allowed", "denied before", "denied after", "rule"}, func() {
-		for i := range r.Rules {
-			row := &r.Rules[i]
-			p.Add("<tr><td>%d<td>%d<td>%d<td>%d<td>%s</tr>\n", row.NewlyDenied, row.NewlyAllowed, row.DeniedBefore, row.DeniedAfter, ruleName(row.Rule))
-		}
+	addTable(p, "rules", "<h2>Rules</h2>", []string{"newly denied", "newly allowed", "denied before", "denied after", "rule"}, r.Rules, func(row *RuleRow) []any {
+		return []any{row.NewlyDenied, row.NewlyAllowed, row.DeniedBefore, row.DeniedAfter, ruleName(row.Rule)}
 	})
 }
 
 func (r *Report) addDomains(p *markup.Page) {
-	if len(r.Domains) == 0 {
-		return
-	}
-	p.Add("\n<h2>Domains</h2>")
-	addTable(p, "domains", []string{"requests", "newly denied", "newly allowed", "domain"}, func() {
-		for i := range r.Domains {
-			row := &r.Domains[i]
-			p.Add("<tr><td>%d<td>%d<td>%d<td>%s</tr>\n", row.Requests, row.NewlyDenied, row.NewlyAllowed, row.Domain)
-		}
+	addTable(p, "domains", "\n<h2>Domains</h2>", []string{"requests", "newly denied", "newly allowed", "domain"}, r.Domains, func(row *DomainRow) []any {
+		return []any{row.Requests, row.NewlyDenied, row.NewlyAllowed, row.Domain}
 	})
 }
 
 // addRanking adds keys of which most was found, if there are any.
 func addRanking(p *markup.Page, id, title, what string, r *Ranking) {
-	if len(r.Keys) == 0 {
-		return
-	}
-	p.Add("\n<h2>%s</h2>", title)
-	addTable(p, id, []string{"requests", "at most too many", what}, func() {
-		for i := range r.Keys {
-			p.Add("<tr><td>%d<td>%d<td>%s</tr>\n", r.Keys[i].Count, r.Keys[i].Error, r.Keys[i].name())
-		}
+	addTable(p, id, "\n<h2>"+title+"</h2>", []string{"requests", "at most too many", what}, r.Keys, func(row *KeyRow) []any {
+		return []any{row.Count, row.Error, row.name()}
 	})
-	if r.Unlisted > 0 {
+	if len(r.Keys) > 0 && r.Unlisted > 0 {
 		p.Add("<p>Each other one has %d at most.</p>", r.Unlisted)
 	}
 }
 
 func (r *Report) addHours(p *markup.Page) {
 	p.Add("\n<details><summary>Hours</summary>")
-	addTable(p, "hours", []string{"requests", "newly denied", "newly allowed", "hour (UTC)"}, func() {
-		for i := range r.Hours {
-			row := &r.Hours[i]
-			p.Add("<tr><td>%d<td>%d<td>%d<td>%s</tr>\n", row.Requests, row.NewlyDenied, row.NewlyAllowed, row.From.Format("2006-01-02 15:04"))
-		}
+	addTable(p, "hours", "", []string{"requests", "newly denied", "newly allowed", "hour (UTC)"}, r.Hours, func(row *HourRow) []any {
+		return []any{row.Requests, row.NewlyDenied, row.NewlyAllowed, row.From.Format("2006-01-02 15:04")}
 	})
 	if r.HoursCut {
 		p.Add("<p>Further hours are in the totals alone.</p>")

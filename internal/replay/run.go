@@ -145,21 +145,27 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			return nil, err
 		}
 	}
-	m, err := newMerge(o.Inputs, o.Window)
+	m, err := q.each(ctx, q.decide)
+	if err != nil {
+		return nil, err
+	}
+	return q.report(m)
+}
+
+// each has do look at all records within the time that is asked for, in the order of their times, until ctx ends.
+func (q *run) each(ctx context.Context, do func(context.Context, *Record) error) (*merge, error) {
+	m, err := newMerge(q.o.Inputs, q.o.Window)
 	if err != nil {
 		return nil, err
 	}
 	defer m.close()
 	for ctx.Err() == nil {
 		r, err := m.next()
-		if err != nil {
-			return nil, err
-		}
-		if r == nil {
-			return q.report(m)
+		if err != nil || r == nil {
+			return m, err
 		}
 		if q.within(r.At) {
-			if err := q.decide(ctx, r); err != nil {
+			if err := do(ctx, r); err != nil {
 				return nil, err
 			}
 		}
