@@ -173,10 +173,11 @@ func TestAccountsOnDisk(t *testing.T) {
 		return again, slices.Equal(before, s.disk.names())
 	})
 
-	// A file that is not whole is none; nothing is left behind.
-	path := filepath.Join(dir, s.disk.names()[0])
-	if err := os.WriteFile(path, []byte("garbage"), 0o600); err != nil {
-		t.Fatal(err)
+	// A file that is not whole is none; nothing is left behind, of this version and of others.
+	for _, name := range []string{s.disk.names()[0], ".headgate-part-accounts.1.123", "accounts.tmp"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("garbage"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	fresh, stop := diskSource(t, dsn, dir, later)
 	is(fresh, "t100", "max")
@@ -186,7 +187,7 @@ func TestAccountsOnDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".tmp") {
+		if strings.HasSuffix(e.Name(), ".tmp") || strings.HasPrefix(e.Name(), ".headgate-part-") {
 			t.Errorf("%s is left behind", e.Name())
 		}
 	}
