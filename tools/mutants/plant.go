@@ -22,8 +22,8 @@ const (
 
 type outcome struct{ word, about string }
 
-// longest bounds a test, for bugs by which it would not end.
-const longest = "120s"
+// longest and longestAll bound a test and all those of a package, for bugs by which they would not end.
+const longest, longestAll = "120s", "900s"
 
 // plant runs the test of a bug.
 func plant(ctx context.Context, root string, b *bug, all bool) outcome {
@@ -36,9 +36,11 @@ func plant(ctx context.Context, root string, b *bug, all bool) outcome {
 	if err != nil {
 		return outcome{unfit, err.Error()}
 	}
-	args := []string{"test", "-tags", "disable_pgv,grpcnotrace", "-overlay", overlay, "-vet", "off", "-count", "1", "-timeout", longest}
-	if !all && b.Test != "" {
-		args = append(args, "-run", "^("+b.Test+")$")
+	args := []string{"test", "-tags", "disable_pgv,grpcnotrace", "-overlay", overlay, "-vet", "off", "-count", "1"}
+	if all || b.Test == "" {
+		args = append(args, "-timeout", longestAll)
+	} else {
+		args = append(args, "-timeout", longest, "-run", "^("+b.Test+")$")
 	}
 	module, in := moduleOf(root, b.In)
 	cmd := exec.CommandContext(ctx, "go", append(args, in)...)
