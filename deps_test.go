@@ -392,6 +392,7 @@ var rooms = map[string]struct {
 		"internal/telemetry",
 		"internal/tierfile",
 		"internal/tokenfile",
+		"internal/usageview",
 		"internal/view",
 		"internal/yamlfile",
 		"limit",

@@ -16,6 +16,7 @@ import (
 	"slices"
 
 	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -100,28 +101,18 @@ func Merge(path string, at sqltenant.Point, s *tenant.Snapshot) (*File, error) {
 
 // write writes a file of records that come in order, and opens it. To the parts of head
 // those of the records are added.
-func write(path string, head Head, each func(func(hash, int, []byte) error) error) (opened *File, err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return nil, fmt.Errorf("write accounts: %w", err)
-	}
-	defer os.Remove(f.Name()) // fails once the file has its name, as it should
-	large, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err == nil {
+func write(path string, head Head, each func(func(hash, int, []byte) error) error) (*File, error) {
+	if err := rulesource.Replace(path, func(f *os.File) error {
+		large, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+		if err != nil {
+			return err
+		}
 		defer os.Remove(large.Name())
 		defer large.Close()
 		w := &writer{out: bufio.NewWriterSize(f, 1<<20), large: bufio.NewWriterSize(large, 1<<16), words: map[string]int{}, head: head}
 		_, err = w.out.WriteString(magic)
-		err = cmp.Or(err, each(w.add), w.finish(large))
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	err = cmp.Or(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
+		return cmp.Or(err, each(w.add), w.finish(large))
+	}); err != nil {
 		return nil, fmt.Errorf("write accounts: %w", err)
 	}
 	return Open(path)

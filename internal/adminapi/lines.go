@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate/internal/quotas"
@@ -135,12 +136,10 @@ func (c *call) parseLine(text []byte, tiers *tenant.Tiers) (change sqltenant.Cha
 func (c *call) writeLines(changes []sqltenant.Change) error {
 	ctx, cancel := context.WithTimeout(c.request.Context(), importTimeout)
 	defer cancel()
-	for len(changes) > 0 {
-		n := min(len(changes), sqltenant.MaxChanges)
-		if _, err := c.db.UpdateAll(ctx, changes[:n]); err != nil {
+	for some := range slices.Chunk(changes, sqltenant.MaxChanges) {
+		if _, err := c.db.UpdateAll(ctx, some); err != nil {
 			return err
 		}
-		changes = changes[n:]
 	}
 	return nil
 }

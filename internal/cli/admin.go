@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/headgate/headgate/internal/adminapi"
@@ -12,8 +11,7 @@ type adminCmd struct {
 }
 
 type adminTokenCmd struct {
-	Scope    string        `env:"-" enum:"read,write,admin" default:"read" help:"What it may be used for: read (look), write (change one account at a time too) or admin (import too). Default ${default}."`
-	Expires  time.Duration `env:"-" placeholder:"TIME" help:"How long from now it is good, such as 2160h. Default: until it is deleted from the file."`
+	Scope    string `env:"-" enum:"read,write,admin" default:"read" help:"What it may be used for: read (look), write (change one account at a time too) or admin (import too). Default ${default}."`
 	tokenOut `embed:""`
 	Name     string `arg:"" help:"Who uses it; the log of changes says so. A name may have several tokens, so that one can take over from another."`
 }
@@ -34,18 +32,10 @@ func (c *adminTokenCmd) Run(std *stdio) error {
 	if err != nil {
 		return &codeError{exitUsage, err}
 	}
-	if c.Expires < 0 {
-		return &codeError{exitUsage, fmt.Errorf("--expires %v: it would be over; hint: 2160h", c.Expires)}
+	made := func(expires time.Time) (token, lines string, err error) {
+		return adminapi.NewToken(c.Name, scope, expires)
 	}
-	var expires time.Time
-	if c.Expires > 0 {
-		expires = time.Now().Add(c.Expires)
-	}
-	token, lines, err := adminapi.NewToken(c.Name, scope, expires)
-	if err != nil {
-		return &codeError{exitUsage, err}
-	}
-	return c.print(std, token, lines, "--admin-tokens", func(path string) error {
+	return c.print(std, made, "--admin-tokens", func(path string) error {
 		_, err := adminapi.LoadTokens(path)
 		return err
 	})

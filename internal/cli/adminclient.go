@@ -12,12 +12,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/headgate/headgate/internal/adminapi"
 	"github.com/headgate/headgate/internal/problems"
+	"github.com/headgate/headgate/internal/yamlfile"
 )
 
 const (
@@ -54,39 +54,47 @@ func (f *adminFlags) ask(method, path string, body any) ([]byte, error) {
 
 func (f *adminAddress) tryAsk(ctx context.Context, method, path string, body any) ([]byte, error) {
 	var text io.Reader
+	header := http.Header{}
 	if body != nil {
 		data, err := json.Marshal(body)
 		if err != nil {
 			return nil, err
 		}
 		text = bytes.NewReader(data)
+		header.Set("Content-Type", "application/json")
 	}
-	response, done, err := f.open(ctx, method, path, text)
+	raw, _, err := f.askText(ctx, method, path, header, text)
+	return raw, err
+}
+
+// askText asks the admin API with a header and a body of its own.
+func (f *adminAddress) askText(ctx context.Context, method, path string, header http.Header, body io.Reader) ([]byte, http.Header, error) {
+	response, raw, err := f.fetch(ctx, method, path, header, body)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	if response.StatusCode/100 != 2 {
+		return nil, nil, adminProblem(response.StatusCode, raw)
+	}
+	return raw, response.Header, nil
+}
+
+// fetch asks the admin API and reads its answer, whatever it is.
+func (f *adminAddress) fetch(ctx context.Context, method, path string, header http.Header, body io.Reader) (*http.Response, []byte, error) {
+	response, done, err := f.open(ctx, method, path, header, body)
+	if err != nil {
+		return nil, nil, err
 	}
 	defer done()
 	raw, err := io.ReadAll(io.LimitReader(response.Body, maxAdminAnswer))
 	if err != nil {
-		return nil, fmt.Errorf("ask the admin API: %w", withoutURL(err))
+		return nil, nil, fmt.Errorf("ask the admin API: %w", withoutURL(err))
 	}
-	if response.StatusCode/100 != 2 {
-		return nil, adminProblem(response.StatusCode, raw)
-	}
-	return raw, nil
+	return response, raw, nil
 }
 
-// open asks the admin API, with a body of JSON if there is one. done ends what is read of its answer.
-func (f *adminAddress) open(ctx context.Context, method, path string, body io.Reader) (response *http.Response, done func(), err error) {
-	header := http.Header{}
-	if body != nil {
-		header.Set("Content-Type", "application/json")
-	}
-	return f.openWith(ctx, method, path, header, body)
-}
-
-// openWith is open with a header of its own.
-func (f *adminAddress) openWith(ctx context.Context, method, path string, header http.Header, body io.Reader) (response *http.Response, done func(), err error) {
+// open asks the admin API. done ends what is read of its answer.
+func (f *adminAddress) open(ctx context.Context, method, path string, header http.Header, body io.Reader) (response *http.Response, done func(), err error) {
 	token, err := f.token()
 	if err != nil {
 		return nil, nil, err
@@ -116,7 +124,7 @@ func (f *adminAddress) token() (string, error) {
 	if f.AdminTokenFile == "" {
 		return "", errors.New("--admin-token-file: the admin API needs a token; hint: `headgate admin token NAME`, and HEADGATE_ADMIN_TOKEN_FILE in the environment")
 	}
-	text, err := readBounded(f.AdminTokenFile, maxTokenFile)
+	text, err := yamlfile.Read(f.AdminTokenFile, maxTokenFile)
 	if err != nil {
 		return "", fmt.Errorf("--admin-token-file: %w", err)
 	}
@@ -146,7 +154,7 @@ func (f *adminAddress) client() (*http.Client, string, error) {
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, DialContext: dialTo("tcp", f.Via)}
 	if f.AdminCA != "" {
-		pem, err := readBounded(f.AdminCA, maxCAFile)
+		pem, err := yamlfile.Read(f.AdminCA, maxCAFile)
 		if err != nil {
 			return nil, "", fmt.Errorf("--admin-ca: %w", err)
 		}
@@ -173,19 +181,6 @@ func dialTo(network, address string) func(context.Context, string, string) (net.
 // thisMachine reports whether nobody but this machine sees what goes to host.
 func thisMachine(host string) bool {
 	return strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
-}
-
-func readBounded(path string, most int64) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, most+1))
-	if err == nil && int64(len(text)) > most {
-		err = fmt.Errorf("%s: larger than %d bytes; hint: is this the right file?", path, most)
-	}
-	return text, err
 }
 
 // adminProblem makes an answer that is none an error. What the API refuses is a no;

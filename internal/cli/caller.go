@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/headgate/headgate/internal/callers"
@@ -12,8 +11,7 @@ type callerCmd struct {
 }
 
 type callerTokenCmd struct {
-	Rights   []string      `env:"-" default:"check,reserve" placeholder:"RIGHT,..." help:"What it may be used for: check, name_limits, give_back, reserve, explain. Default ${default}."`
-	Expires  time.Duration `env:"-" placeholder:"TIME" help:"How long from now it is good, such as 2160h. Default: until it is deleted from the file."`
+	Rights   []string `env:"-" default:"check,reserve" placeholder:"RIGHT,..." help:"What it may be used for: check, name_limits, give_back, reserve, explain. Default ${default}."`
 	tokenOut `embed:""`
 	Name     string `arg:"" help:"Who uses it. A name may have several tokens, so that one can take over from another."`
 }
@@ -31,18 +29,10 @@ X-Headgate-Token: TOKEN; over gRPC in the metadata of the same names.`
 
 // Run makes a token.
 func (c *callerTokenCmd) Run(std *stdio) error {
-	if c.Expires < 0 {
-		return &codeError{exitUsage, fmt.Errorf("--expires %v: it would be over; hint: 2160h", c.Expires)}
+	made := func(expires time.Time) (token, lines string, err error) {
+		return callers.NewToken(c.Name, c.Rights, expires)
 	}
-	var expires time.Time
-	if c.Expires > 0 {
-		expires = time.Now().Add(c.Expires)
-	}
-	token, lines, err := callers.NewToken(c.Name, c.Rights, expires)
-	if err != nil {
-		return &codeError{exitUsage, err}
-	}
-	return c.print(std, token, lines, "--callers", func(path string) error {
+	return c.print(std, made, "--callers", func(path string) error {
 		_, err := callers.Load(path)
 		return err
 	})

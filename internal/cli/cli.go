@@ -17,8 +17,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"regexp"
 	"strings"
+
 	// Calendar windows name time zones; the machine may have no database of
 	// them (containers have none).
 	_ "time/tzdata"
@@ -82,6 +84,14 @@ HEADGATE_HTTP_ADDR) and a key of the file given with --config (http-addr).
 type stdio struct {
 	in       io.Reader
 	out, err io.Writer
+}
+
+// open opens a file to be read; "-" is standard input.
+func (s *stdio) open(path string) (io.ReadCloser, error) {
+	if path == "-" {
+		return io.NopCloser(s.in), nil
+	}
+	return os.Open(path)
 }
 
 // codeError ends a command with a code. A nil err prints nothing: the command

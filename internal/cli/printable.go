@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -46,6 +47,28 @@ func counted[N int | int64](n N, one, several string) string {
 		return "1 " + one
 	}
 	return fmt.Sprint(n, " ", several)
+}
+
+// printReport prints a report in one piece, as JSON or as text.
+func printReport(w io.Writer, asJSON bool, json, text func(io.Writer) error) error {
+	var b bytes.Buffer
+	write := text
+	if asJSON {
+		write = json
+	}
+	if err := write(&b); err != nil {
+		return err
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// noBecauseOf is the answer no where some things are bad, which it tells.
+func noBecauseOf(bad []error) error {
+	if len(bad) == 0 {
+		return nil
+	}
+	return &codeError{exitNo, errors.Join(bad...)}
 }
 
 // printLines prints each element of list as a line of JSON.

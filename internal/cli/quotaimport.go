@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate/identity"
@@ -116,12 +116,10 @@ func (c *quotaImportCmd) Run(std *stdio) error {
 }
 
 func write(ctx context.Context, db *sqltenant.DB, changes []sqltenant.Change) error {
-	for len(changes) > 0 {
-		n := min(len(changes), sqltenant.MaxChanges)
-		if _, err := db.UpdateAll(ctx, changes[:n]); err != nil {
+	for some := range slices.Chunk(changes, sqltenant.MaxChanges) {
+		if _, err := db.UpdateAll(ctx, some); err != nil {
 			return err
 		}
-		changes = changes[n:]
 	}
 	return nil
 }
@@ -130,15 +128,11 @@ func write(ctx context.Context, db *sqltenant.DB, changes []sqltenant.Change) er
 const maxImport = 1 << 30
 
 func (c *quotaImportCmd) read(std *stdio) ([]byte, error) {
-	in := std.in
-	if c.File != "-" {
-		f, err := os.Open(c.File)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		in = f
+	in, err := std.open(c.File)
+	if err != nil {
+		return nil, err
 	}
+	defer in.Close()
 	data, err := io.ReadAll(io.LimitReader(in, maxImport+1))
 	if err == nil && len(data) > maxImport {
 		err = fmt.Errorf("%s: larger than %d bytes; hint: import it in parts", c.File, maxImport)

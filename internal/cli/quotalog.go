@@ -172,15 +172,11 @@ func (c *quotaLogCmd) read(std *stdio, keys *signing.Verifier, each func(*sqlten
 		defer done()
 		return db.VerifyEach(ctx, each)
 	}
-	in := std.in
-	if c.From != "-" {
-		f, err := os.Open(c.From)
-		if err != nil {
-			return end, err
-		}
-		defer f.Close()
-		in = f
+	in, err := std.open(c.From)
+	if err != nil {
+		return end, err
 	}
+	defer in.Close()
 	head, err := chainfile.Read(in, keys, each)
 	if err != nil {
 		return end, fmt.Errorf("%s: %w", c.From, err)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/internal/usageview"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -34,37 +36,6 @@ func (*quotaUsageCmd) Help() string {
 
 The counters are asked by way of the admin API of any process of the fleet. Nothing is
 counted.`
-}
-
-// usageAnswer is what the admin API says of one account; no more of it is read than is
-// shown.
-type usageAnswer struct {
-	Name  string                `json:"name"`
-	Tier  string                `json:"tier"`
-	Usage map[string]usageOfAll `json:"usage"`
-	Cut   bool                  `json:"cut"`
-	Stale int64                 `json:"stale_s"` // 0: no replica has told it
-}
-
-// usageOfAll is what was used for one descriptor. Several limits stand in Limits, one
-// stands in it.
-type usageOfAll struct {
-	usageOfOne
-	Limits []usageOfOne `json:"limits"`
-}
-
-type usageOfOne struct {
-	Domain    string `json:"domain"`
-	Source    string `json:"source"`
-	Unit      string `json:"unit"`
-	Unlimited bool   `json:"unlimited"`
-	Used      *int64 `json:"used"`
-	Limit     *int64 `json:"limit"`
-	Remaining *int64 `json:"remaining"`
-	// ResetAt is when it is as if unused. The end of the window says nothing here: of most
-	// algorithms the window ends now.
-	ResetAt  *time.Time `json:"reset_at"`
-	Degraded string     `json:"degraded"`
 }
 
 // Run shows what was used.
@@ -108,7 +79,7 @@ func (f *adminFlags) showUsage(w io.Writer, raw []byte) error {
 		_, err := fmt.Fprintf(w, "%s\n", bytes.TrimSuffix(raw, []byte("\n")))
 		return err
 	}
-	var u usageAnswer
+	var u usageview.Tenant
 	if err := json.Unmarshal(raw, &u); err != nil || u.Name == "" {
 		return &codeError{exitUsage, errors.New("the admin API does not say what was used; hint: does --admin name it?")}
 	}
@@ -117,8 +88,8 @@ func (f *adminFlags) showUsage(w io.Writer, raw []byte) error {
 	if u.Tier != "" {
 		fmt.Fprintf(table, "tier\t%s\n", u.Tier)
 	}
-	if u.Stale > 0 {
-		fmt.Fprintf(table, "stale\ttold by a replica, which heard of its primary %ds ago or less\n", u.Stale)
+	if u.StaleSeconds > 0 {
+		fmt.Fprintf(table, "stale\ttold by a replica, which heard of its primary %ds ago or less\n", u.StaleSeconds)
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -126,12 +97,12 @@ func (f *adminFlags) showUsage(w io.Writer, raw []byte) error {
 	table = tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "DOMAIN\tDESCRIPTOR\tUSED\tLIMIT\tREMAINING\tRESETS AT\tSOURCE")
 	for _, text := range descriptorsOf(u.Usage) {
-		of := u.Usage[text]
+		of := cmp.Or(u.Usage[text], &usageview.Quota{})
 		if of.Limits == nil {
-			of.Limits = []usageOfOne{of.usageOfOne}
+			of.Limits = []usageview.Count{of.Count}
 		}
 		for i := range of.Limits {
-			of.Limits[i].print(table, text)
+			printUsed(table, text, &of.Limits[i])
 		}
 	}
 	if err := table.Flush(); err != nil || !u.Cut {
@@ -142,7 +113,7 @@ func (f *adminFlags) showUsage(w io.Writer, raw []byte) error {
 }
 
 // descriptorsOf returns the descriptors in order, that of the tenant as a whole first.
-func descriptorsOf(usage map[string]usageOfAll) []string {
+func descriptorsOf(usage map[string]*usageview.Quota) []string {
 	first := func(text string) bool { return text == tenant.DescriptorText(tenant.Default) }
 	return slices.SortedFunc(maps.Keys(usage), func(a, b string) int {
 		switch {
@@ -155,7 +126,9 @@ func descriptorsOf(usage map[string]usageOfAll) []string {
 	})
 }
 
-func (u *usageOfOne) print(w io.Writer, descriptor string) {
+// printUsed prints what was used of one limit. The end of its window would say nothing here: of most algorithms the
+// window ends now.
+func printUsed(w io.Writer, descriptor string, u *usageview.Count) {
 	used, most, left, resets := "-", "unlimited", "-", "-"
 	if !u.Unlimited {
 		used, left, most = numberText(u.Used), numberText(u.Remaining), numberText(u.Limit)+"/"+u.Unit

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +77,7 @@ func (c *recommendCmd) Run(std *stdio) error {
 	if err != nil {
 		return &codeError{exitUsage, unprinted(err)}
 	}
-	if err := c.print(std.out, advised); err != nil {
+	if err := printReport(std.out, c.JSON, advised.WriteJSON, advised.WriteText); err != nil {
 		return &codeError{exitUsage, err}
 	}
 	told := std.out
@@ -197,18 +196,5 @@ func keep(file *os.File, input *replay.Input) error {
 	}
 	defer from.Close()
 	_, err = io.Copy(file, from)
-	return err
-}
-
-func (c *recommendCmd) print(w io.Writer, r *advice.Result) error {
-	var b bytes.Buffer
-	printed := r.WriteText
-	if c.JSON {
-		printed = r.WriteJSON
-	}
-	if err := printed(&b); err != nil {
-		return err
-	}
-	_, err := w.Write(b.Bytes())
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/candidates"
 	"github.com/headgate/headgate/rules/rulefile"
@@ -62,25 +63,18 @@ func (c *recommendCmd) put(ctx context.Context, told io.Writer, t rulesText, lis
 		err = c.writeOut(told, written)
 	}
 	if err != nil {
-		var coded *codeError
-		if errors.As(err, &coded) {
-			return err
-		}
-		return &codeError{exitUsage, err}
+		return unanswered(err)
 	}
 	if n := len(list) - len(refused); n > 0 {
 		if _, err := fmt.Fprintf(told, "candidates of %s\n", rules.CountText(n, "rule")); err != nil {
 			return &codeError{exitUsage, err}
 		}
 	}
-	if len(refused) > 0 {
-		var all []error
-		for _, r := range refused {
-			all = append(all, errors.New(r.String()))
-		}
-		return &codeError{exitNo, errors.Join(all...)}
+	var bad []error
+	for _, r := range refused {
+		bad = append(bad, errors.New(r.String()))
 	}
-	return nil
+	return noBecauseOf(bad)
 }
 
 // replace writes the files that have changed, each in one step.
@@ -115,19 +109,10 @@ func replaceFile(path string, was, data []byte) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	err = errors.Join(err, file.Chmod(info.Mode().Perm()), file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
-	}
-	return nil
+	return rulesource.Replace(path, func(file *os.File) error {
+		_, err := file.Write(data)
+		return errors.Join(err, file.Chmod(info.Mode().Perm()))
+	})
 }
 
 // writeOut writes all files to where nothing is yet: one as the file of --out, those of a directory
@@ -166,7 +151,7 @@ func (c *recommendCmd) document(ctx context.Context) ([]rulefile.File, string, e
 	if err := checkStoredName(c.Document); err != nil {
 		return nil, "", err
 	}
-	data, header, err := c.askText(ctx, http.MethodGet, http.Header{}, nil)
+	data, header, err := c.askDocument(ctx, http.MethodGet, http.Header{}, nil)
 	if err != nil {
 		return nil, "", fmt.Errorf("--document %s: %w", c.Document, err)
 	}
@@ -176,7 +161,7 @@ func (c *recommendCmd) document(ctx context.Context) ([]rulefile.File, string, e
 // open puts the document back, unless somebody has changed it meanwhile.
 func (c *recommendCmd) open(ctx context.Context, told io.Writer, t rulesText, data []byte) error {
 	header := http.Header{"Content-Type": {"application/yaml"}, "If-Match": {t.tag}}
-	if _, _, err := c.askText(ctx, http.MethodPut, header, bytes.NewReader(data)); err != nil {
+	if _, _, err := c.askDocument(ctx, http.MethodPut, header, bytes.NewReader(data)); err != nil {
 		var coded *codeError
 		if errors.As(err, &coded) {
 			return &codeError{coded.code, fmt.Errorf("--open: %w", coded.err)}
@@ -187,21 +172,10 @@ func (c *recommendCmd) open(ctx context.Context, told io.Writer, t rulesText, da
 	return err
 }
 
-// askText asks the admin API about the document.
-func (c *recommendCmd) askText(ctx context.Context, method string, header http.Header, body io.Reader) ([]byte, http.Header, error) {
+// askDocument asks the admin API about the document.
+func (c *recommendCmd) askDocument(ctx context.Context, method string, header http.Header, body io.Reader) ([]byte, http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	response, done, err := c.openWith(ctx, method, documents+c.Document, header, body)
-	if err != nil {
-		return nil, nil, unanswered(err)
-	}
-	defer done()
-	raw, err := io.ReadAll(io.LimitReader(response.Body, maxAdminAnswer))
-	if err != nil {
-		return nil, nil, unanswered(fmt.Errorf("ask the admin API: %w", withoutURL(err)))
-	}
-	if response.StatusCode/100 != 2 {
-		return nil, nil, adminProblem(response.StatusCode, raw)
-	}
-	return raw, response.Header, nil
+	raw, answered, err := c.askText(ctx, method, documents+c.Document, header, body)
+	return raw, answered, unanswered(err)
 }

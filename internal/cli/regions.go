@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -162,14 +163,14 @@ func homesGrid(r *view.Regions) *grid {
 	g := &grid{columns: []column{{"HOME", false, true}, {"STATE", false, false}, {"HEARD", true, false}, {"ROUND TRIP", true, false}, {"RENEWAL", true, false}, {"LAG BOUND", true, false}, {"EPOCH", true, false}, {"NODES", true, false}, {"ASKED", true, false}, {"FAILED", true, false}}}
 	for i := range r.Peers {
 		p := &r.Peers[i]
-		heard, epoch := "never", "-"
+		epoch := "-"
 		if p.Heard >= 0 {
-			heard, epoch = age(spanOf(p.Heard))+" ago", age(spanOf(p.EpochAge))
+			epoch = age(spanOf(p.EpochAge))
 		}
 		if spanOf(p.EpochAge) >= longAgo { // somebody has vouched for it
 			epoch = "long ago"
 		}
-		g.add(p.Name, p.State, heard, took(p.RoundTrip), took(p.Renewal), took(p.LagBound), epoch, fmt.Sprint(p.Nodes), amount(float64(p.Asked)), amount(float64(p.Failed)))
+		g.add(p.Name, p.State, heardText(p.Heard), took(p.RoundTrip), took(p.Renewal), took(p.LagBound), epoch, fmt.Sprint(p.Nodes), amount(float64(p.Asked)), amount(float64(p.Failed)))
 	}
 	return g
 }
@@ -188,11 +189,7 @@ func toldGrid(r *view.Regions) *grid {
 	g := &grid{columns: []column{{"REGION", false, true}, {"STATE", false, false}, {"HEARD", true, false}, {"ROUND TRIP", true, false}, {"LAG", true, false}, {"LAG BOUND", true, false}, {"UNHEARD", true, false}, {"TOLD", true, false}, {"FAILED", true, false}}}
 	for i := range r.Told {
 		p := &r.Told[i]
-		heard := "never"
-		if p.Heard >= 0 {
-			heard = age(spanOf(p.Heard)) + " ago"
-		}
-		g.add(p.Region, p.State, heard, took(p.RoundTrip), took(p.Lag), took(p.LagBound), amount(float64(p.Unheard)), amount(float64(p.Totals)), amount(float64(p.Failed)))
+		g.add(p.Region, p.State, heardText(p.Heard), took(p.RoundTrip), took(p.Lag), took(p.LagBound), amount(float64(p.Unheard)), amount(float64(p.Totals)), amount(float64(p.Failed)))
 	}
 	return g
 }
@@ -206,14 +203,18 @@ func sharedRulesGrid(r *view.Regions) *grid {
 				g.add("", l.Limit, "", "", "", "", amount(float64(l.Floor)), amount(float64(l.Most)))
 				continue
 			}
-			to := o.To
-			if to == "" {
-				to = "-"
-			}
-			g.add(o.Rule, l.Limit, amount(float64(o.Buckets)), amount(o.HitsRate), amount(float64(o.Unheard)), to, amount(float64(l.Floor)), amount(float64(l.Most)))
+			g.add(o.Rule, l.Limit, amount(float64(o.Buckets)), amount(o.HitsRate), amount(float64(o.Unheard)), cmp.Or(o.To, "-"), amount(float64(l.Floor)), amount(float64(l.Most)))
 		}
 	}
 	return g
+}
+
+// heardText is how many seconds ago something was heard, a negative number of them for never.
+func heardText(seconds float64) string {
+	if seconds < 0 {
+		return "never"
+	}
+	return age(spanOf(seconds)) + " ago"
 }
 
 // partOf is a part of a whole in percent, "-" where it is not known.

@@ -108,25 +108,16 @@ func (c *replayCmd) answered(std *stdio, r *replay.Report, bad allowance) error 
 }
 
 func (c *replayCmd) write(w io.Writer, r *replay.Report) error {
-	var b bytes.Buffer
 	if c.HTML != "" {
+		var b bytes.Buffer
 		if err := r.WriteHTML(&b); err != nil {
 			return err
 		}
 		if err := os.WriteFile(c.HTML, b.Bytes(), 0o644); err != nil {
 			return err
 		}
-		b.Reset()
 	}
-	printed := r.WriteText
-	if c.JSON {
-		printed = r.WriteJSON
-	}
-	if err := printed(&b); err != nil {
-		return err
-	}
-	_, err := w.Write(b.Bytes())
-	return err
+	return printReport(w, c.JSON, r.WriteJSON, r.WriteText)
 }
 
 // options returns what the flags say.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -76,10 +75,7 @@ func (c *rulesRowsCmd) Run(std *stdio) error {
 	if err := c.print(std.out, list); err != nil {
 		return err
 	}
-	if bad != nil {
-		return &codeError{exitNo, errors.Join(bad...)}
-	}
-	return nil
+	return noBecauseOf(bad)
 }
 
 func (c *rulesRowsCmd) print(w io.Writer, list []listedRow) error {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -265,10 +264,7 @@ func (c *rulesListCmd) Run(std *stdio) error {
 	if err := c.print(std.out, list); err != nil {
 		return err
 	}
-	if bad != nil {
-		return &codeError{exitNo, errors.Join(bad...)}
-	}
-	return nil
+	return noBecauseOf(bad)
 }
 
 func (c *rulesListCmd) print(w io.Writer, list []listedRules) error {

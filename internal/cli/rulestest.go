@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/headgate/headgate/internal/rulereview"
 	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/internal/tierfile"
+	"github.com/headgate/headgate/internal/yamlfile"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/rules/ruletest"
@@ -55,9 +55,6 @@ and release: NAME keep and free them.
 
 Time is that of the steps: nothing waits. The exit code is 1 when a test fails.`
 }
-
-// maxTestFileBytes bounds a file of tests.
-const maxTestFileBytes = rulefile.MaxFileSize
 
 // Run runs all tests of all files.
 func (c *testCmd) Run(std *stdio) error {
@@ -101,7 +98,7 @@ func testFiles(paths []string) ([]string, error) {
 
 // runFile runs the tests of one file and returns how many failed.
 func (c *testCmd) runFile(std *stdio, path string) (failed int, err error) {
-	data, err := readTestFile(path)
+	data, err := yamlfile.Read(path, rulefile.MaxFileSize)
 	if err != nil {
 		return 0, err
 	}
@@ -113,7 +110,7 @@ func (c *testCmd) runFile(std *stdio, path string) (failed int, err error) {
 	// What was read is kept for messages that show it.
 	read := []rulefile.File{file}
 	set, err := suite.Load(func(name string) ([]byte, error) {
-		data, err := readTestFile(name)
+		data, err := yamlfile.Read(name, rulefile.MaxFileSize)
 		read = append(read, rulefile.File{Name: name, Data: data})
 		return data, err
 	})
@@ -151,22 +148,6 @@ func (c *testCmd) print(w io.Writer, path string, r *ruletest.Result, files []ru
 	}
 }
 
-func readTestFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxTestFileBytes {
-		return nil, fmt.Errorf("%s: %d MiB, larger than %d MiB", path, info.Size()>>20, maxTestFileBytes>>20)
-	}
-	return io.ReadAll(io.LimitReader(f, maxTestFileBytes))
-}
-
 // tenantsOf returns what tenants may use in a suite, nil where the rules alone say
 // that.
 func tenantsOf(suite *ruletest.Suite) (*tenant.Snapshot, error) {
@@ -195,7 +176,7 @@ func tenantFiles(tierFile, accountFile string, start time.Time) (*tenant.Snapsho
 	}
 	var accounts []tenant.Account
 	if accountFile != "" {
-		data, err := readTestFile(accountFile)
+		data, err := yamlfile.Read(accountFile, rulefile.MaxFileSize)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -60,7 +60,7 @@ func (c *storeDoctorCmd) Run(std *stdio) error {
 		encoder.SetEscapeHTML(false)
 		err = encoder.Encode(reportJSON{report.Store, report.OK(), report.Checks})
 	} else {
-		err = printReport(std.out, report)
+		err = printCheckup(std.out, report)
 	}
 	if err != nil {
 		return &codeError{exitUsage, err}
@@ -99,9 +99,9 @@ func (c *storeDoctorCmd) diagnose(ctx context.Context) (store.Report, error) {
 	return doctor.Diagnose(ctx, o), nil
 }
 
-// printReport writes a table: one line for each check, its hint below. The servers are
+// printCheckup writes a table: one line for each check, its hint below. The servers are
 // headings.
-func printReport(w io.Writer, r store.Report) error {
+func printCheckup(w io.Writer, r store.Report) error {
 	var b strings.Builder
 	fmt.Fprintln(&b, r.Store)
 	count := map[string]int{}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/store/redisstore"
 )
 
 type storeEpochCmd struct {
@@ -33,18 +32,8 @@ what it has forgotten can pass twice.`
 
 // Run shows the epoch, and vouches for it.
 func (c *storeEpochCmd) Run(std *stdio) error {
-	if err := c.Store.CheckAs("--store"); err != nil {
-		return &codeError{exitUsage, err}
-	}
-	if scheme := c.Store.Scheme(); scheme == "memory" || scheme == "memcached" {
-		return &codeError{exitUsage, fmt.Errorf("--store: a store of kind %s lends nothing; hint: redis://host:6379/0", scheme)}
-	}
-	o, err := redisstore.ParseURL(c.Store.Reveal())
-	if err != nil {
-		return &codeError{exitUsage, err}
-	}
-	o.Budget = c.Timeout
-	redis, err := redisstore.New(o)
+	const lends = "a store of kind %s lends nothing; hint: redis://host:6379/0"
+	redis, err := openRedis(c.Store, c.Timeout, fmt.Sprintf(lends, "memory"), fmt.Sprintf(lends, "memcached"))
 	if err != nil {
 		return &codeError{exitUsage, err}
 	}

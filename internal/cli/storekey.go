@@ -68,7 +68,8 @@ func (c *storeKeyCmd) Run(std *stdio) error {
 		_, err := fmt.Fprintln(std.out, "no rule limits this descriptor")
 		return err
 	}
-	redis, err := c.open()
+	redis, err := openRedis(c.Store, c.Timeout, "the buckets of a memory store are inside its process; hint: `headgate check --hits 0` asks it",
+		"this command shows keys of Redis; hint: `headgate check --hits 0` asks what is left, whatever the store")
 	if err != nil {
 		return &codeError{exitUsage, err}
 	}
@@ -84,21 +85,23 @@ func (c *storeKeyCmd) Run(std *stdio) error {
 	return nil
 }
 
-func (c *storeKeyCmd) open() (*redisstore.Store, error) {
-	if err := c.Store.Check(); err != nil {
+// openRedis opens the Redis of --store, which is waited for that long. memory and memcached say why a store of that kind
+// is none.
+func openRedis(at config.StoreURL, timeout time.Duration, memory, memcached string) (*redisstore.Store, error) {
+	if err := at.Check(); err != nil {
 		return nil, err
 	}
-	if c.Store.Scheme() == "memory" {
-		return nil, errors.New("--store: the buckets of a memory store are inside its process; hint: `headgate check --hits 0` asks it")
+	switch at.Scheme() {
+	case "memory":
+		return nil, errors.New("--store: " + memory)
+	case "memcached":
+		return nil, errors.New("--store: " + memcached)
 	}
-	if c.Store.Scheme() == "memcached" {
-		return nil, errors.New("--store: this command shows keys of Redis; hint: `headgate check --hits 0` asks what is left, whatever the store")
-	}
-	o, err := redisstore.ParseURL(c.Store.Reveal())
+	o, err := redisstore.ParseURL(at.Reveal())
 	if err != nil {
 		return nil, fmt.Errorf("--store: %w", err)
 	}
-	o.Budget, o.DialTimeout = c.Timeout, c.Timeout
+	o.Budget, o.DialTimeout = timeout, timeout
 	return redisstore.New(o)
 }
 

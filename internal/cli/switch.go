@@ -85,10 +85,10 @@ func (c *switchListCmd) Run(std *stdio) error {
 		}
 		err = printSwitches(std.out, list, raises, time.Now())
 	}
-	if err == nil && bad != nil {
-		err = &codeError{exitNo, errors.Join(bad...)}
+	if err != nil {
+		return err
 	}
-	return err
+	return noBecauseOf(bad)
 }
 
 // hotRaises returns the raises of hot keys of the store, if one is named in which nodes have

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/headgate/headgate/internal/config"
@@ -37,21 +36,8 @@ func (f *switchFlags) openSwitches() (context.Context, documentKeeper, func(), e
 }
 
 func (f *switchFlags) openStore() (*redisstore.Store, error) {
-	if err := f.Store.Check(); err != nil {
-		return nil, err
-	}
-	switch f.Store.Scheme() {
-	case "memory":
-		return nil, errors.New("--store: the switches of a process with a memory store are inside of it; hint: its admin API, PUT /admin/v1/switches/TARGET")
-	case "memcached":
-		return nil, errors.New("--store: memcached keeps no switches; hint: a database, --tenants")
-	}
-	o, err := redisstore.ParseURL(f.Store.Reveal())
-	if err != nil {
-		return nil, fmt.Errorf("--store: %w", err)
-	}
-	o.Budget, o.DialTimeout = f.Timeout, f.Timeout
-	return redisstore.New(o)
+	return openRedis(f.Store, f.Timeout, "the switches of a process with a memory store are inside of it; hint: its admin API, PUT /admin/v1/switches/TARGET",
+		"memcached keeps no switches; hint: a database, --tenants")
 }
 
 // openKeeper is open for what asks for documents alone.

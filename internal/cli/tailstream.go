@@ -126,7 +126,7 @@ func (w *watching) once(ctx context.Context) (began bool, err error) {
 	defer cancel(nil)
 	lost := time.AfterFunc(opening, func() { cancel(fmt.Errorf("nothing was heard for %v", opening)) })
 	defer lost.Stop()
-	response, done, err := w.from.open(ctx, http.MethodGet, w.path, nil)
+	response, done, err := w.from.open(ctx, http.MethodGet, w.path, http.Header{}, nil)
 	if err != nil {
 		return false, causeOf(ctx, err)
 	}

@@ -5,20 +5,34 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/internal/tokenfile"
 )
 
-// tokenOut says where the entry of a token goes that was made.
+// tokenOut says how long a token is good that is made, and where its entry goes.
 type tokenOut struct {
+	Expires time.Duration `env:"-" placeholder:"TIME" help:"How long from now it is good, such as 2160h. Default: until it is deleted from the file."`
+
 	Out string `env:"-" type:"path" placeholder:"FILE" help:"Add what belongs under tokens: to this file, which is made where there is none, and print the token alone. Default: print both."`
 }
 
-// print prints a token, and puts lines, its entry, where they are to go. setting names the
+// print prints a token that is made, and puts lines, its entry, where they are to go. setting names the
 // file that is for, and load reads one.
-func (o tokenOut) print(std *stdio, token, lines, setting string, load func(path string) error) error {
+func (o tokenOut) print(std *stdio, made func(expires time.Time) (token, lines string, err error), setting string, load func(path string) error) error {
+	var expires time.Time
+	switch {
+	case o.Expires < 0:
+		return &codeError{exitUsage, fmt.Errorf("--expires %v: it would be over; hint: 2160h", o.Expires)}
+	case o.Expires > 0:
+		expires = time.Now().Add(o.Expires)
+	}
+	token, lines, err := made(expires)
+	if err != nil {
+		return &codeError{exitUsage, err}
+	}
 	text := fmt.Sprintf("%s\n\n# Under tokens: in the file of %s:\n%s", token, setting, lines)
 	if o.Out != "" {
 		if err := addToken(o.Out, lines, load); err != nil {
@@ -26,7 +40,7 @@ func (o tokenOut) print(std *stdio, token, lines, setting string, load func(path
 		}
 		text = token + "\n"
 	}
-	_, err := fmt.Fprint(std.out, text)
+	_, err = fmt.Fprint(std.out, text)
 	return err
 }
 
@@ -52,24 +66,17 @@ func addToken(path, lines string, load func(path string) error) error {
 			before = append(before, '\n')
 		}
 	}
-	// Beside it, so that who reads it again meanwhile finds one or the other.
-	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if at := (*fs.PathError)(nil); errors.As(err, &at) {
-		return fmt.Errorf("--out: write %s: %w", path, at.Err) // and not the name that was drawn
-	}
-	if err != nil {
-		return fmt.Errorf("--out: %w", err)
-	}
-	defer os.Remove(next.Name()) // where it is not there any more, nothing is left to remove
-	_, err = next.Write(append(before, lines...))
-	err = errors.Join(err, next.Chmod(mode), next.Close())
-	if err != nil {
-		return fmt.Errorf("--out: %w", err)
-	}
-	if err := load(next.Name()); err != nil {
-		return fmt.Errorf("--out: %s cannot have another token at its end, and is left as it is: %s; hint: tokens: has to be its last section; without --out the entry is printed", path, strings.ReplaceAll(err.Error(), next.Name(), path))
-	}
-	if err := os.Rename(next.Name(), path); err != nil {
+	// Whole, so that who reads it again meanwhile finds one or the other.
+	if err := rulesource.Replace(path, func(next *os.File) error {
+		_, err := next.Write(append(before, lines...))
+		if err := errors.Join(err, next.Chmod(mode)); err != nil {
+			return err
+		}
+		if err := load(next.Name()); err != nil {
+			return fmt.Errorf("%s cannot have another token at its end, and is left as it is: %s; hint: tokens: has to be its last section; without --out the entry is printed", path, strings.ReplaceAll(err.Error(), next.Name(), path))
+		}
+		return nil
+	}); err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
 	return nil

@@ -129,15 +129,10 @@ func (f *adminAddress) snapshot(ctx context.Context) (*snapshot, error) {
 		{"keys?by=denied&fleet=true", &s.Keys.Denied, func() { s.Keys = nil }},
 		{"fleet", s.Fleet, func() { s.Fleet = nil }},
 	} {
-		response, done, err := f.open(ctx, http.MethodGet, part.path, nil)
-		if err != nil {
-			return nil, err
-		}
-		raw, err := io.ReadAll(io.LimitReader(response.Body, maxAdminAnswer))
-		done()
+		response, raw, err := f.fetch(ctx, http.MethodGet, part.path, http.Header{}, nil)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("ask the admin API: %w", withoutURL(err))
+			return nil, err
 		case response.StatusCode == http.StatusNotFound && adminDetail(raw):
 			part.missing()
 		case response.StatusCode != http.StatusOK:
@@ -292,14 +287,7 @@ func (s *watchedSum) breaks(number int, name, why string) {
 
 // run sends the sum until ctx ends.
 func (s *watchedSum) run(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range sleep.Every(ctx, time.Second) {
 		if sum, changed := s.take(); changed {
 			s.send(shownMsg{sum})
 		}

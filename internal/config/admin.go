@@ -24,18 +24,10 @@ func (a *Admin) validate() error {
 	if a.AdminAddr == "" {
 		return unused("admin-addr", "no admin API is served", given{"admin-tls-cert", a.AdminTLSCert != ""}, given{"admin-tls-key", a.AdminTLSKey != ""}, given{"admin-client-ca", a.AdminClientCA != ""})
 	}
-	var problems []error
-	for _, needs := range []struct {
-		missing bool
-		text    string
-	}{
-		{a.AdminTokens == "", "--admin-tokens: nobody could ask; hint: `headgate admin token NAME --scope write`"},
-		{(a.AdminTLSCert == "") != (a.AdminTLSKey == ""), "--admin-tls-cert, --admin-tls-key: one without the other"},
-		{a.AdminClientCA != "" && a.AdminTLSCert == "", "--admin-client-ca: certificates of clients need TLS; hint: --admin-tls-cert and --admin-tls-key"},
-	} {
-		if needs.missing {
-			problems = append(problems, errors.New(needs.text))
-		}
-	}
-	return errors.Join(append(problems, address("admin-addr", a.AdminAddr))...)
+	return errors.Join(
+		refuse(a.AdminTokens == "", "--admin-tokens: nobody could ask; hint: `headgate admin token NAME --scope write`"),
+		alone("admin-tls", a.AdminTLSCert, a.AdminTLSKey),
+		refuse(a.AdminClientCA != "" && a.AdminTLSCert == "", "--admin-client-ca: certificates of clients need TLS; hint: --admin-tls-cert and --admin-tls-key"),
+		address("admin-addr", a.AdminAddr),
+	)
 }

@@ -1,9 +1,5 @@
 package config
 
-import (
-	"fmt"
-)
-
 // Answers are the settings of what clients are told over HTTP.
 type Answers struct {
 	// Headers is the generation of the RateLimit header fields over HTTP.
@@ -27,8 +23,5 @@ type Answers struct {
 func (a *Answers) validate() error { return share("retry-jitter", a.RetryJitter) }
 
 func share(name string, x float64) error {
-	if x >= 0 && x <= 1 {
-		return nil
-	}
-	return fmt.Errorf("--%s: %v is out of range; hint: a share from 0 to 1", name, x)
+	return refuse(!(x >= 0 && x <= 1), "--%s: %v is out of range; hint: a share from 0 to 1", name, x)
 }

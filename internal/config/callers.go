@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"net"
 )
 
@@ -29,10 +28,8 @@ func (c *Callers) OpensLimits(addr string, behind bool) bool {
 func (c *Callers) ClosesLimits() bool { return c.CallerLimits != nil && !*c.CallerLimits }
 
 func (c *Callers) validate() error {
-	if c.Callers != "" && c.CallerLimits != nil && *c.CallerLimits {
-		return errors.New("--caller-limits, --callers: the file says who may name limits and give back; hint: leave --caller-limits out, and write \"anonymous: {http: [check, name_limits, give_back]}\" in the file if all may")
-	}
-	return nil
+	return refuse(c.Callers != "" && c.CallerLimits != nil && *c.CallerLimits,
+		"--caller-limits, --callers: the file says who may name limits and give back; hint: leave --caller-limits out, and write \"anonymous: {http: [check, name_limits, give_back]}\" in the file if all may")
 }
 
 // Loopback reports whether only this machine reaches an address.

@@ -219,10 +219,7 @@ func (s *Settings) validatePerSecond() error {
 // validateStores refuses a file of stores beside counters in memory: half of the limits
 // would be those of one process, and nobody would see which.
 func (s *Settings) validateStores() error {
-	if s.Stores != "" && s.Store.Scheme() == "memory" {
-		return errors.New("--stores: --store is in memory, where each process counts alone; hint: --store redis://host:6379/0")
-	}
-	return nil
+	return refuse(s.Stores != "" && s.Store.Scheme() == "memory", "--stores: --store is in memory, where each process counts alone; hint: --store redis://host:6379/0")
 }
 
 // validateRegions refuses regions without a home. That Region is one of them is known when

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -23,13 +24,8 @@ type DashboardOIDC struct {
 }
 
 // ScopeList returns OIDCScopes one by one.
-func (o *DashboardOIDC) ScopeList() (list []string) {
-	for name := range strings.SplitSeq(o.OIDCScopes, ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			list = append(list, name)
-		}
-	}
-	return list
+func (o *DashboardOIDC) ScopeList() []string {
+	return slices.DeleteFunc(words(o.OIDCScopes), func(name string) bool { return name == "" })
 }
 
 // validate looks at what the rooms that use the settings do not.
@@ -38,15 +34,12 @@ func (o *DashboardOIDC) validate() error {
 		return unused("dashboard-oidc-issuer", "nobody logs in by an issuer", given{"dashboard-url", o.DashboardURL != ""},
 			given{"dashboard-oidc-client", o.OIDCClient != ""}, given{"dashboard-oidc-secret", o.OIDCSecret != ""}, given{"dashboard-oidc-scopes", o.OIDCScopes != ""})
 	}
-	var problems []error
-	if o.OIDCClient == "" {
-		problems = append(problems, errors.New("--dashboard-oidc-client: missing; hint: the client that the issuer has for the dashboard"))
-	}
 	u, err := url.Parse(o.DashboardURL)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
-		problems = append(problems, errors.New("--dashboard-url: no address of the dashboard, to which the issuer could send browsers back; hint: https://headgate.example.com, with no path"))
-	}
-	return errors.Join(problems...)
+	return errors.Join(
+		refuse(o.OIDCClient == "", "--dashboard-oidc-client: missing; hint: the client that the issuer has for the dashboard"),
+		refuse(err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "",
+			"--dashboard-url: no address of the dashboard, to which the issuer could send browsers back; hint: https://headgate.example.com, with no path"),
+	)
 }
 
 // Home returns DashboardURL without a slash at its end.

@@ -2,8 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
-	"log/slog"
 	"net/url"
 	"strings"
 )
@@ -11,21 +9,12 @@ import (
 // DatabaseURL names the database of tenants. It may hold a password, so that every
 // way to print it prints it without; only Reveal does not. The zero value names
 // none.
-type DatabaseURL struct {
-	raw string
-}
+type DatabaseURL struct{ covered[databaseText] }
+
+type databaseText struct{}
 
 // NewDatabaseURL returns raw as a DatabaseURL. It is not checked; see Check.
-func NewDatabaseURL(raw string) DatabaseURL { return DatabaseURL{raw: raw} }
-
-// UnmarshalText implements encoding.TextUnmarshaler. It takes anything; see Check.
-func (u *DatabaseURL) UnmarshalText(text []byte) error {
-	u.raw = string(text)
-	return nil
-}
-
-// Reveal returns the URL with its password, for the one who dials.
-func (u DatabaseURL) Reveal() string { return u.raw }
+func NewDatabaseURL(raw string) DatabaseURL { return DatabaseURL{covered[databaseText]{raw}} }
 
 // Check reports whether the URL names a known kind of database. Its errors never
 // quote it.
@@ -44,23 +33,10 @@ func (u DatabaseURL) postgres() bool {
 	return scheme == "postgres" || scheme == "postgresql"
 }
 
-// String returns the URL without its secrets.
-func (u DatabaseURL) String() string {
-	if u.raw == "" {
-		return ""
-	}
-	p, err := url.Parse(u.raw)
+func (databaseText) shown(raw string) string {
+	p, err := url.Parse(raw)
 	if err != nil || p.Scheme == "" {
 		return hidden
 	}
 	return p.Scheme + "://" + p.Host + p.EscapedPath()
 }
-
-// Format implements fmt.Formatter, so that %#v and %d hide secrets as well.
-func (u DatabaseURL) Format(f fmt.State, verb rune) { formatShown(f, verb, u.String()) }
-
-// MarshalText returns String.
-func (u DatabaseURL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
-
-// LogValue returns String.
-func (u DatabaseURL) LogValue() slog.Value { return slog.StringValue(u.String()) }

@@ -16,12 +16,9 @@ func (d *DualRun) validate(s *Serve) error {
 	if !d.Beside() {
 		return nil
 	}
-	problems := []error{d.DualRun.checkScheme("dual-run", []string{"grpc", "grpcs"})}
-	if s.GRPCAddr == "" {
-		problems = append(problems, unused("grpc-addr", "Envoy asks at no port", given{"dual-run", true}))
-	}
-	if s.GRPCTransport == "h2" {
-		problems = append(problems, errors.New("--dual-run, --grpc-transport: h2 answers by these rules alone; hint: --grpc-transport grpc-go"))
-	}
-	return errors.Join(problems...)
+	return errors.Join(
+		d.DualRun.checkScheme("dual-run", "grpc", "grpcs"),
+		unused("grpc-addr", "Envoy asks at no port", given{"dual-run", s.GRPCAddr == ""}),
+		refuse(s.GRPCTransport == "h2", "--dual-run, --grpc-transport: h2 answers by these rules alone; hint: --grpc-transport grpc-go"),
+	)
 }

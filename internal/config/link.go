@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -74,16 +75,10 @@ func (l *Link) validate() error {
 		return unused("admin-urls", "nobody is asked", given{"admin-urls-ca", l.AdminURLsCA != ""}, given{"admin-urls-cert", l.AdminURLsCert != ""}, given{"admin-urls-key", l.AdminURLsKey != ""})
 	}
 	list, err := l.Addresses()
-	problems := []error{err}
-	secure := false
-	for _, u := range list {
-		secure = secure || u.Scheme == "https"
-	}
-	if (l.AdminURLsCert == "") != (l.AdminURLsKey == "") {
-		problems = append(problems, errors.New("--admin-urls-cert, --admin-urls-key: one without the other"))
-	}
-	if err == nil && !secure && (l.AdminURLsCA != "" || l.AdminURLsCert != "") {
-		problems = append(problems, errors.New("--admin-urls-ca, --admin-urls-cert: none of --admin-urls is served by TLS; hint: https://"))
-	}
-	return errors.Join(problems...)
+	secure := slices.ContainsFunc(list, func(u *url.URL) bool { return u.Scheme == "https" })
+	return errors.Join(
+		err,
+		alone("admin-urls", l.AdminURLsCert, l.AdminURLsKey),
+		refuse(err == nil && !secure && (l.AdminURLsCA != "" || l.AdminURLsCert != ""), "--admin-urls-ca, --admin-urls-cert: none of --admin-urls is served by TLS; hint: https://"),
+	)
 }

@@ -60,41 +60,19 @@ var tlsListeners = []string{"http", "grpc", "auth", "redis", "usage"}
 // Secures reports whether the listener of that name is served by TLS at an address.
 func (t *CallersTLS) Secures(listener, addr string) bool {
 	network, _, err := ListenAddress(addr)
-	return t.TLSCert != "" && err == nil && network == "tcp" && !slices.Contains(t.except(), listener)
-}
-
-func (t *CallersTLS) except() []string {
-	if t.TLSExcept == "" {
-		return nil
-	}
-	names := strings.Split(t.TLSExcept, ",")
-	for i := range names {
-		names[i] = strings.TrimSpace(names[i])
-	}
-	return names
+	return t.TLSCert != "" && err == nil && network == "tcp" && !slices.Contains(words(t.TLSExcept), listener)
 }
 
 func (t *CallersTLS) validate() error {
-	var problems []error
-	if (t.TLSCert == "") != (t.TLSKey == "") {
-		problems = append(problems, errors.New("--tls-cert, --tls-key: one without the other"))
+	problems := []error{
+		alone("tls", t.TLSCert, t.TLSKey),
+		refuse(t.ClientCA != "" && t.TLSCert == "", "--client-ca: certificates of callers need TLS; hint: --tls-cert and --tls-key"),
+		refuse(t.ClientNames != "" && t.ClientCA == "", "--client-names: nobody is asked for a certificate; hint: --client-ca"),
+		refuse(t.ClientCerts == "optional" && t.ClientCA == "", "--client-certs: nobody is asked for a certificate; hint: --client-ca"),
+		refuse(t.TLSExcept != "" && t.TLSCert == "", "--tls-except: no listener is served by TLS; hint: --tls-cert and --tls-key, or leave it out"),
 	}
-	if t.ClientCA != "" && t.TLSCert == "" {
-		problems = append(problems, errors.New("--client-ca: certificates of callers need TLS; hint: --tls-cert and --tls-key"))
-	}
-	if t.ClientNames != "" && t.ClientCA == "" {
-		problems = append(problems, errors.New("--client-names: nobody is asked for a certificate; hint: --client-ca"))
-	}
-	if t.ClientCerts == "optional" && t.ClientCA == "" {
-		problems = append(problems, errors.New("--client-certs: nobody is asked for a certificate; hint: --client-ca"))
-	}
-	if t.TLSExcept != "" && t.TLSCert == "" {
-		problems = append(problems, errors.New("--tls-except: no listener is served by TLS; hint: --tls-cert and --tls-key, or leave it out"))
-	}
-	for _, name := range t.except() {
-		if !slices.Contains(tlsListeners, name) {
-			problems = append(problems, fmt.Errorf("--tls-except: %.40q is none; hint: %s", name, strings.Join(tlsListeners, ", ")))
-		}
+	for _, name := range words(t.TLSExcept) {
+		problems = append(problems, refuse(!slices.Contains(tlsListeners, name), "--tls-except: %.40q is none; hint: %s", name, strings.Join(tlsListeners, ", ")))
 	}
 	return errors.Join(problems...)
 }

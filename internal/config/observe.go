@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -72,44 +73,37 @@ const (
 )
 
 func (o *Observing) validate() error {
-	problems := []error{
+	return errors.Join(
 		within("denial-lines", o.DenialLines, 0, maxDenialLines),
 		within("top-keys", o.TopKeys, 0, maxTopKeys),
 		share("accuracy-sample", o.AccuracySample),
 		share("audit-sample", o.AuditSample),
 		within("audit-buffer", o.AuditBuffer, minAuditBuffer, maxAuditBuffer),
 		share("trace-ratio", o.TraceRatio),
-	}
-	for _, place := range []struct {
-		name, scheme string
-		url          StoreURL
-	}{{"audit-files", "file", o.AuditFiles}, {"audit-kafka", "kafka", o.AuditKafka}} {
-		if place.url != (StoreURL{}) && (place.scheme != "file" || !place.url.None()) {
-			problems = append(problems, place.url.checkScheme(place.name, []string{place.scheme}))
-		}
-	}
-	if o.TraceEndpoint != (StoreURL{}) {
-		problems = append(problems, o.TraceEndpoint.checkScheme("trace-endpoint", []string{"http", "https"}))
-	} else if o.TraceRatio > 0 {
-		problems = append(problems, errors.New("--trace-ratio: there is no collector for traces; hint: --trace-endpoint URL"))
-	}
-	if o.MetricsEndpoint != (StoreURL{}) {
-		problems = append(problems, o.MetricsEndpoint.checkScheme("metrics-endpoint", []string{"http", "https"}))
-	}
-	if o.MetricsInterval != 0 {
-		problems = append(problems, between("metrics-interval", o.MetricsInterval, minMetricsInterval, maxMetricsInterval))
-	}
-	if o.DecisionID != "" && !isToken(o.DecisionID) {
-		problems = append(problems, fmt.Errorf("--decision-id: not the name of a header field; hint: letters, digits and dashes, at most %d", maxHeader))
-	}
-	if len(o.NodeName) > maxName || strings.ContainsFunc(o.NodeName, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		problems = append(problems, fmt.Errorf("--node-name: blanks and control characters are not for names, nor more than %d bytes", maxName))
-	}
-	return errors.Join(problems...)
+		o.validateFiles(),
+		o.AuditKafka.checkScheme("audit-kafka", "kafka"),
+		o.TraceEndpoint.checkScheme("trace-endpoint", "http", "https"),
+		refuse(o.TraceEndpoint == (StoreURL{}) && o.TraceRatio > 0, "--trace-ratio: there is no collector for traces; hint: --trace-endpoint URL"),
+		o.MetricsEndpoint.checkScheme("metrics-endpoint", "http", "https"),
+		between("metrics-interval", cmp.Or(o.MetricsInterval, minMetricsInterval), minMetricsInterval, maxMetricsInterval),
+		refuse(o.DecisionID != "" && !isToken(o.DecisionID), "--decision-id: not the name of a header field; hint: letters, digits and dashes, at most %d", maxHeader),
+		refuse(len(o.NodeName) > maxName || strings.ContainsFunc(o.NodeName, func(r rune) bool { return r <= ' ' || r == 0x7f }),
+			"--node-name: blanks and control characters are not for names, nor more than %d bytes", maxName),
+	)
 }
 
-// checkScheme is check for a URL of one of schemes.
-func (u StoreURL) checkScheme(name string, schemes []string) error {
+func (o *Observing) validateFiles() error {
+	if o.AuditFiles.None() {
+		return nil
+	}
+	return o.AuditFiles.checkScheme("audit-files", "file")
+}
+
+// checkScheme is check for a URL of one of schemes; none is in order.
+func (u StoreURL) checkScheme(name string, schemes ...string) error {
+	if u.raw == "" {
+		return nil
+	}
 	if !slices.Contains(schemes, u.Scheme()) {
 		return fmt.Errorf("--%s: unknown kind of place; hint: the URL begins with %s://", name, strings.Join(schemes, "://, "))
 	}
@@ -147,12 +141,11 @@ func (d *Dashboard) validate(tokens string) error {
 		return unused("dashboard-addr", "no dashboard is served", given{"dashboard-tls-cert", d.DashboardTLSCert != ""}, given{"dashboard-tls-key", d.DashboardTLSKey != ""},
 			given{"dashboard-oidc-issuer", d.OIDCIssuer != ""})
 	}
-	problems := []error{d.DashboardOIDC.validate(), address("dashboard-addr", d.DashboardAddr), between("dashboard-session", d.DashboardSession, time.Minute, maxSession)}
-	if tokens == "" {
-		problems = append(problems, errors.New("--admin-tokens: nobody could log in to the dashboard; hint: `headgate admin token NAME --scope write`"))
-	}
-	if (d.DashboardTLSCert == "") != (d.DashboardTLSKey == "") {
-		problems = append(problems, errors.New("--dashboard-tls-cert, --dashboard-tls-key: one without the other"))
-	}
-	return errors.Join(problems...)
+	return errors.Join(
+		d.DashboardOIDC.validate(),
+		address("dashboard-addr", d.DashboardAddr),
+		between("dashboard-session", d.DashboardSession, time.Minute, maxSession),
+		refuse(tokens == "", "--admin-tokens: nobody could log in to the dashboard; hint: `headgate admin token NAME --scope write`"),
+		alone("dashboard-tls", d.DashboardTLSCert, d.DashboardTLSKey),
+	)
 }

@@ -28,12 +28,8 @@ func (s *Settings) validateOpsTLS() error {
 	if s.OpsAddr == "" && s.MetricsAddr == "" {
 		return unused("ops-addr", "there is no other address that they are for but --metrics-addr", given{"ops-tls-cert", t.OpsTLSCert != ""}, given{"ops-tls-key", t.OpsTLSKey != ""}, given{"ops-client-ca", t.OpsClientCA != ""})
 	}
-	var problems []error
-	if (t.OpsTLSCert == "") != (t.OpsTLSKey == "") {
-		problems = append(problems, errors.New("--ops-tls-cert, --ops-tls-key: one without the other"))
-	}
-	if t.OpsClientCA != "" && t.OpsTLSCert == "" {
-		problems = append(problems, errors.New("--ops-client-ca: certificates of clients need TLS; hint: --ops-tls-cert and --ops-tls-key"))
-	}
-	return errors.Join(problems...)
+	return errors.Join(
+		alone("ops-tls", t.OpsTLSCert, t.OpsTLSKey),
+		refuse(t.OpsClientCA != "" && t.OpsTLSCert == "", "--ops-client-ca: certificates of clients need TLS; hint: --ops-tls-cert and --ops-tls-key"),
+	)
 }

@@ -25,7 +25,7 @@ func (p *Prometheus) validate() error {
 	if p.PrometheusURL == (StoreURL{}) {
 		return unused("prometheus-url", "no Prometheus is asked", given{"prometheus-token-file", p.PrometheusTokenFile != ""})
 	}
-	if err := p.PrometheusURL.checkScheme("prometheus-url", []string{"http", "https"}); err != nil {
+	if err := p.PrometheusURL.checkScheme("prometheus-url", "http", "https"); err != nil {
 		return err
 	}
 	u, err := url.Parse(p.PrometheusURL.Reveal())

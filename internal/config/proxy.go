@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"net/url"
 	"time"
@@ -83,10 +82,11 @@ func (s *Proxy) Validate() error {
 	return errors.Join(
 		err1, err2,
 		s.Settings.validate(),
-		s.validateRules(),
-		s.validateTLS(),
+		refuse(s.Rules == "" && !s.FedRules() && s.Tenants == (DatabaseURL{}),
+			"--rules: none; hint: a proxy without rules limits nothing: --rules FILE_OR_DIR, or --tenants URL for those of a database"),
+		refuse((s.TLSCert == "") != (s.TLSKey == ""), "--tls-cert and --tls-key: one without the other; hint: give both, or none to serve without TLS"),
 		between("backend-timeout", s.BackendTimeout, 0, maxBackendTimeout),
-		s.validateHeader(),
+		refuse(s.MaxHeader < minHeaderSize || s.MaxHeader > maxHeadSize, "--max-header: %d bytes are out of range; hint: from 4KiB to 1MiB", s.MaxHeader),
 		s.Shedding.validate(),
 		s.validateOperators(),
 		address("http-addr", s.HTTPAddr),
@@ -96,33 +96,10 @@ func (s *Proxy) Validate() error {
 // validateOperators refuses what is for operators where none are served: nobody else has a
 // use for it in front of a backend.
 func (s *Proxy) validateOperators() error {
-	if s.AdminAddr == "" && s.DashboardAddr == "" {
-		return errors.Join(
-			unused("admin-addr", "neither the admin API nor the dashboard is served", given{"admin-tokens", s.AdminTokens != ""}, given{"admin-hash-key", s.AdminHashKey != ""}),
-			s.Prometheus.validateAsked(false),
-			s.Admin.validate(), s.Dashboard.validate(s.AdminTokens),
-		)
-	}
-	return errors.Join(s.Admin.validate(), s.Dashboard.validate(s.AdminTokens))
-}
-
-func (s *Proxy) validateRules() error {
-	if s.Rules == "" && !s.FedRules() && s.Tenants == (DatabaseURL{}) {
-		return errors.New("--rules: none; hint: a proxy without rules limits nothing: --rules FILE_OR_DIR, or --tenants URL for those of a database")
-	}
-	return nil
-}
-
-func (s *Proxy) validateTLS() error {
-	if (s.TLSCert == "") != (s.TLSKey == "") {
-		return errors.New("--tls-cert and --tls-key: one without the other; hint: give both, or none to serve without TLS")
-	}
-	return nil
-}
-
-func (s *Proxy) validateHeader() error {
-	if s.MaxHeader < minHeaderSize || s.MaxHeader > maxHeadSize {
-		return fmt.Errorf("--max-header: %d bytes are out of range; hint: from 4KiB to 1MiB", s.MaxHeader)
-	}
-	return nil
+	none := s.AdminAddr == "" && s.DashboardAddr == ""
+	return errors.Join(
+		unused("admin-addr", "neither the admin API nor the dashboard is served", given{"admin-tokens", none && s.AdminTokens != ""}, given{"admin-hash-key", none && s.AdminHashKey != ""}),
+		s.Prometheus.validateAsked(!none),
+		s.Admin.validate(), s.Dashboard.validate(s.AdminTokens),
+	)
 }

@@ -32,22 +32,13 @@ func (s *LoadBalancers) Balancers() ([]netip.Prefix, error) {
 }
 
 // Behind reports whether the listener of that name stands behind a load balancer.
-func (s *LoadBalancers) Behind(listener string) bool { return slices.Contains(s.listeners(), listener) }
-
-func (s *LoadBalancers) listeners() []string {
-	if s.ProxyProtocol == "" {
-		return nil
-	}
-	names := strings.Split(s.ProxyProtocol, ",")
-	for i := range names {
-		names[i] = strings.TrimSpace(names[i])
-	}
-	return names
+func (s *LoadBalancers) Behind(listener string) bool {
+	return slices.Contains(words(s.ProxyProtocol), listener)
 }
 
 // CheckListeners refuses names that are none of those of the listeners that there are.
 func (s *LoadBalancers) CheckListeners(there []string) error {
-	for _, name := range s.listeners() {
+	for _, name := range words(s.ProxyProtocol) {
 		if !slices.Contains(there, name) {
 			return fmt.Errorf("--proxy-protocol: no listener %.40q; hint: this process has %s", name, strings.Join(there, ", "))
 		}

@@ -24,10 +24,9 @@ func (r *Duties) Does() (Does, error) {
 	if r.Roles == "" {
 		return Does{true, true, true}, nil
 	}
-	names := strings.Split(r.Roles, ",")
-	for i, name := range names {
-		names[i] = strings.TrimSpace(name)
-		if !slices.Contains(roleNames, names[i]) {
+	names := words(r.Roles)
+	for _, name := range names {
+		if !slices.Contains(roleNames, name) {
 			return Does{}, fmt.Errorf("--roles: %.40q is none; hint: one or more of %s, with commas between", name, strings.Join(roleNames, ", "))
 		}
 	}
@@ -55,42 +54,35 @@ func (s *Serve) validateRoles() error {
 	if err != nil {
 		return err
 	}
-	var problems []error
-	refuse := func(applies bool, name, role string) {
-		if applies {
-			problems = append(problems, fmt.Errorf("--%s: this process has not the role %s (--roles %s); hint: leave it out, or add the role", name, role, does))
-		}
+	lacks := func(applies bool, name, role string) error {
+		return refuse(applies, "--%s: this process has not the role %s (--roles %s); hint: leave it out, or add the role", name, role, does)
 	}
-	refuse(!does.Decide && s.HTTPAddr != "" && s.HTTPAddr != defaultOf[Serve]("HTTPAddr"), "http-addr", "decide")
-	refuse(!does.Decide && s.GRPCAddr != "" && s.GRPCAddr != defaultOf[Serve]("GRPCAddr"), "grpc-addr", "decide")
-	refuse(!does.Decide && s.AuthAddr != "", "auth-addr", "decide")
-	refuse(!does.Decide && s.RedisAddr != "", "redis-addr", "decide")
-	refuse(!does.Decide && s.TLSCert != "", "tls-cert", "decide")
-	refuse(!does.Decide && s.UsageAddr != "" && s.UsageAddr != defaultOf[Serve]("UsageAddr"), "usage-addr", "decide")
-	refuse(!does.Admin && s.AdminAddr != "", "admin-addr", "admin")
-	refuse(!does.Admin && s.PrometheusURL != (StoreURL{}), "prometheus-url", "admin")
-	refuse(!does.Dashboard && s.DashboardAddr != "", "dashboard-addr", "dashboard")
-	if does.Alone() {
-		problems = append(problems, s.refuseAlone()...)
-	}
-	return errors.Join(append(problems, s.lacking(does))...)
+	return errors.Join(
+		lacks(!does.Decide && s.HTTPAddr != "" && s.HTTPAddr != defaultOf[Serve]("HTTPAddr"), "http-addr", "decide"),
+		lacks(!does.Decide && s.GRPCAddr != "" && s.GRPCAddr != defaultOf[Serve]("GRPCAddr"), "grpc-addr", "decide"),
+		lacks(!does.Decide && s.AuthAddr != "", "auth-addr", "decide"),
+		lacks(!does.Decide && s.RedisAddr != "", "redis-addr", "decide"),
+		lacks(!does.Decide && s.TLSCert != "", "tls-cert", "decide"),
+		lacks(!does.Decide && s.UsageAddr != "" && s.UsageAddr != defaultOf[Serve]("UsageAddr"), "usage-addr", "decide"),
+		lacks(!does.Admin && s.AdminAddr != "", "admin-addr", "admin"),
+		lacks(!does.Admin && s.PrometheusURL != (StoreURL{}), "prometheus-url", "admin"),
+		lacks(!does.Dashboard && s.DashboardAddr != "", "dashboard-addr", "dashboard"),
+		s.refuseAlone(does),
+		s.lacking(does),
+	)
 }
 
 // refuseAlone refuses what a dashboard that stands alone has no use for: whoever sets it
 // expects more of it than it does.
-func (s *Serve) refuseAlone() (problems []error) {
-	for _, given := range []struct {
-		is   bool
-		name string
-	}{
-		{s.Store != (StoreURL{}) && s.Store.Scheme() != "memory", "store"}, {s.Rules != "", "rules"}, {s.Tiers != "", "tiers"},
-		{s.Tenants != (DatabaseURL{}), "tenants"}, {s.Hooks != "", "hooks"}, {s.UsageKey != "", "usage-key"}, {s.AdminTokens != "", "admin-tokens"}, {s.SnapshotKeys != "", "snapshot-keys"},
+func (s *Serve) refuseAlone(does Does) error {
+	var problems []error
+	for _, one := range []given{
+		{"store", s.Store != (StoreURL{}) && s.Store.Scheme() != "memory"}, {"rules", s.Rules != ""}, {"tiers", s.Tiers != ""},
+		{"tenants", s.Tenants != (DatabaseURL{})}, {"hooks", s.Hooks != ""}, {"usage-key", s.UsageKey != ""}, {"admin-tokens", s.AdminTokens != ""}, {"snapshot-keys", s.SnapshotKeys != ""},
 	} {
-		if given.is {
-			problems = append(problems, fmt.Errorf("--%s: a dashboard that stands alone does not need it: it asks the admin processes of --admin-urls; hint: leave it out", given.name))
-		}
+		problems = append(problems, refuse(does.Alone() && one.is, "--%s: a dashboard that stands alone does not need it: it asks the admin processes of --admin-urls; hint: leave it out", one.name))
 	}
-	return problems
+	return errors.Join(problems...)
 }
 
 // lacking says what the roles of s do not get by.

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"regexp"
 	"strings"
@@ -14,27 +13,21 @@ const maxRulesURLs = 16
 
 // RulesURLs name documents of rules that are elsewhere. Their queries may hold secrets, so that
 // every way to print them prints them without; only List does not. The zero value names none.
-type RulesURLs struct {
-	raw string
-}
+type RulesURLs struct{ covered[rulesText] }
 
-// NewRulesURLs returns raw as RulesURLs. They are not checked; see List.
-func NewRulesURLs(raw string) RulesURLs { return RulesURLs{raw: raw} }
-
-// UnmarshalText implements encoding.TextUnmarshaler. It takes anything; see List.
-func (u *RulesURLs) UnmarshalText(text []byte) error {
-	u.raw = string(text)
-	return nil
-}
+type rulesText struct{}
 
 // List returns the addresses, checked. Its errors never quote one.
 func (u RulesURLs) List() ([]*url.URL, error) {
 	if u.raw == "" {
 		return nil, nil
 	}
-	var list []*url.URL
+	return rulesURLs(u.raw)
+}
+
+func rulesURLs(raw string) (list []*url.URL, err error) {
 	seen := map[string]bool{}
-	for part := range strings.SplitSeq(u.raw, ",") {
+	for part := range strings.SplitSeq(raw, ",") {
 		address, err := url.Parse(strings.TrimSpace(part))
 		if err == nil {
 			err = checkRulesURL(address)
@@ -85,12 +78,8 @@ var (
 
 func shown(u *url.URL) string { return u.Scheme + "://" + u.Host + u.EscapedPath() }
 
-// String returns the URLs without their secrets.
-func (u RulesURLs) String() string {
-	if u.raw == "" {
-		return ""
-	}
-	list, err := u.List()
+func (rulesText) shown(raw string) string {
+	list, err := rulesURLs(raw)
 	if err != nil {
 		return hidden
 	}
@@ -100,20 +89,6 @@ func (u RulesURLs) String() string {
 	}
 	return strings.Join(texts, ",")
 }
-
-// Format implements fmt.Formatter, so that %#v and %x hide secrets as well.
-func (u RulesURLs) Format(f fmt.State, verb rune) { formatShown(f, verb, u.String()) }
-
-// MarshalText returns String, in JSON too.
-func (u RulesURLs) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
-
-// LogValue implements slog.LogValuer without the secrets.
-func (u RulesURLs) LogValue() slog.Value { return slog.StringValue(u.String()) }
-
-var (
-	_ fmt.Formatter  = RulesURLs{}
-	_ slog.LogValuer = RulesURLs{}
-)
 
 // RulesAway are the settings of rules that are at addresses of HTTPS or in S3. The zero value has
 // none.
@@ -165,16 +140,12 @@ func (s *Settings) validateRulesAway() error {
 		return err
 	}
 	_, err = r.S3Endpoint()
-	problems := []error{err}
-	refuse := func(is bool, problem string) {
-		if is {
-			problems = append(problems, errors.New(problem))
-		}
-	}
-	refuse(s.Rules != "" || s.XDSServer != "", "--rules-url: --rules or --xds-server has the rules too; hint: one of the three")
-	refuse((r.RulesURLCert == "") != (r.RulesURLKey == ""), "--rules-url-cert, --rules-url-key: one without the other")
-	refuse(!web && r.RulesURLToken != "", "--rules-url-token: no address of --rules-url is one of HTTPS; hint: --rules-s3-credentials")
-	refuse(!s3 && (r.RulesS3Region != "" || r.RulesS3Endpoint != "" || r.RulesS3Credentials != ""), "--rules-s3-region, --rules-s3-endpoint, --rules-s3-credentials: no address of --rules-url is one of S3; hint: s3://bucket/rules.yaml")
-	refuse(r.RulesS3Region != "" && !regionName.MatchString(r.RulesS3Region), "--rules-s3-region: not the name of a region; hint: eu-central-1")
-	return errors.Join(problems...)
+	return errors.Join(
+		err,
+		refuse(s.Rules != "" || s.XDSServer != "", "--rules-url: --rules or --xds-server has the rules too; hint: one of the three"),
+		alone("rules-url", r.RulesURLCert, r.RulesURLKey),
+		refuse(!web && r.RulesURLToken != "", "--rules-url-token: no address of --rules-url is one of HTTPS; hint: --rules-s3-credentials"),
+		refuse(!s3 && (r.RulesS3Region != "" || r.RulesS3Endpoint != "" || r.RulesS3Credentials != ""), "--rules-s3-region, --rules-s3-endpoint, --rules-s3-credentials: no address of --rules-url is one of S3; hint: s3://bucket/rules.yaml"),
+		refuse(r.RulesS3Region != "" && !regionName.MatchString(r.RulesS3Region), "--rules-s3-region: not the name of a region; hint: eu-central-1"),
+	)
 }

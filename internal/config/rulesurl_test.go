@@ -7,6 +7,9 @@ import (
 	"testing"
 )
 
+// NewRulesURLs returns raw as RulesURLs.
+func NewRulesURLs(raw string) RulesURLs { return RulesURLs{covered[rulesText]{raw}} }
+
 func TestRulesURLs(t *testing.T) {
 	list, err := NewRulesURLs("https://rules.internal:8443/a.yaml?sig=hush, s3://bucket/b/c.yaml").List()
 	if err != nil || len(list) != 2 || list[0].Query().Get("sig") != "hush" || list[1].Host != "bucket" {

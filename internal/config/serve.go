@@ -94,20 +94,13 @@ func (s *Serve) Validate() error {
 
 // validateUnused refuses what would do nothing for want of another part.
 func (s *Serve) validateUnused() error {
-	var problems []error
-	if s.UsageKey == "" && s.UsageAddr != "" && s.UsageAddr != defaultOf[Serve]("UsageAddr") {
-		problems = append(problems, unused("usage-key", "customers have no tokens", given{"usage-addr", true}))
-	}
-	if does, err := s.Does(); err == nil && does.Admin {
-		problems = append(problems, s.Prometheus.validateAsked(s.AdminAddr != "" || s.DashboardAddr != ""))
-	}
-	if s.AuthAddr == "" {
-		problems = append(problems, unused("auth-addr", "no gateway asks by sub-requests", given{"check-id-header", s.CheckIDHeader != ""}))
-	}
-	if s.TLSCert != "" && !s.securesAny() {
-		problems = append(problems, errors.New("--tls-cert: no listener is served by TLS, because all are sockets of this machine or stand in --tls-except; hint: leave it out, or one of them"))
-	}
-	return errors.Join(problems...)
+	does, err := s.Does()
+	return errors.Join(
+		unused("usage-key", "customers have no tokens", given{"usage-addr", s.UsageKey == "" && s.UsageAddr != "" && s.UsageAddr != defaultOf[Serve]("UsageAddr")}),
+		s.Prometheus.validateAsked(err != nil || !does.Admin || s.AdminAddr != "" || s.DashboardAddr != ""),
+		unused("auth-addr", "no gateway asks by sub-requests", given{"check-id-header", s.AuthAddr == "" && s.CheckIDHeader != ""}),
+		refuse(s.TLSCert != "" && !s.securesAny(), "--tls-cert: no listener is served by TLS, because all are sockets of this machine or stand in --tls-except; hint: leave it out, or one of them"),
+	)
 }
 
 // securesAny reports whether a listener of callers is served by TLS.

@@ -28,5 +28,5 @@ func (s *Statsd) validate() error {
 		return unused("statsd", "nothing is sent", given{"statsd-tags", s.StatsdTags != ""},
 			given{"statsd-format", s.StatsdFormat != "" && s.StatsdFormat != defaultOf[Statsd]("StatsdFormat")})
 	}
-	return errors.Join(s.Statsd.checkScheme("statsd", []string{"tcp", "udp"}), between("statsd-interval", s.StatsdInterval, time.Second, maxStatsdInterval))
+	return errors.Join(s.Statsd.checkScheme("statsd", "tcp", "udp"), between("statsd-interval", s.StatsdInterval, time.Second, maxStatsdInterval))
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -33,16 +32,10 @@ func (t *StoreTuning) Check() error {
 }
 
 func inRange[T int | time.Duration](name string, n, lo, hi T) error {
-	if n >= lo && n <= hi {
-		return nil
-	}
-	return fmt.Errorf("%s: %v is out of range; hint: from %v to %v", name, n, lo, hi)
+	return refuse(n < lo || n > hi, "%s: %v is out of range; hint: from %v to %v", name, n, lo, hi)
 }
 
 // aRatio refuses 0 too: that would open a breaker without a cause.
 func aRatio(name string, x float64) error {
-	if x > 0 && x <= 1 {
-		return nil
-	}
-	return fmt.Errorf("%s: %v is out of range; hint: above 0, up to 1", name, x)
+	return refuse(!(x > 0 && x <= 1), "%s: %v is out of range; hint: above 0, up to 1", name, x)
 }

@@ -2,15 +2,11 @@ package config
 
 import (
 	"fmt"
-	"log/slog"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 )
-
-// hidden stands wherever a secret stood.
-const hidden = "xxxxx"
 
 // storeSchemes are the kinds of store that a URL can name.
 var storeSchemes = []string{"memory", "redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster", "memcached"}
@@ -18,23 +14,12 @@ var storeSchemes = []string{"memory", "redis", "rediss", "unix", "redis+sentinel
 // StoreURL names a store. It may hold a password, so that every way to print
 // it (fmt, JSON, YAML, slog) prints it without; only Reveal does not. The zero
 // value names no store.
-type StoreURL struct {
-	raw string
-}
+type StoreURL struct{ covered[storeText] }
+
+type storeText struct{}
 
 // NewStoreURL returns raw as a StoreURL. It is not checked; see Check.
-func NewStoreURL(raw string) StoreURL { return StoreURL{raw: raw} }
-
-// UnmarshalText implements encoding.TextUnmarshaler. It takes anything, since
-// the one who calls it may quote a refused text with its password; Check
-// says what is wrong without it.
-func (u *StoreURL) UnmarshalText(text []byte) error {
-	u.raw = string(text)
-	return nil
-}
-
-// Reveal returns the URL with its password, for the one who dials.
-func (u StoreURL) Reveal() string { return u.raw }
+func NewStoreURL(raw string) StoreURL { return StoreURL{covered[storeText]{raw}} }
 
 // None reports whether it is the word none, by which a place that is there by default is
 // left out.
@@ -89,12 +74,8 @@ func meantStore(raw string) string {
 	return "redis://" + raw
 }
 
-// String returns the URL without its secrets.
-func (u StoreURL) String() string {
-	if u.raw == "" {
-		return ""
-	}
-	p, err := url.Parse(u.raw)
+func (storeText) shown(raw string) string {
+	p, err := url.Parse(raw)
 	if err != nil || p.Opaque != "" || p.Scheme == "" {
 		return hidden
 	}
@@ -134,27 +115,3 @@ func redactQuery(query string) string {
 	}
 	return values.Encode()
 }
-
-// Format implements fmt.Formatter, so that %#v and %x hide secrets as well.
-func (u StoreURL) Format(f fmt.State, verb rune) { formatShown(f, verb, u.String()) }
-
-// formatShown writes what may be shown of a secret, whatever the verb.
-func formatShown(f fmt.State, verb rune, shown string) {
-	if verb == 'q' {
-		fmt.Fprintf(f, "%q", shown)
-		return
-	}
-	fmt.Fprint(f, shown)
-}
-
-// MarshalText returns String, in JSON too.
-func (u StoreURL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
-
-// LogValue implements slog.LogValuer without the secrets.
-func (u StoreURL) LogValue() slog.Value { return slog.StringValue(u.String()) }
-
-var (
-	_ fmt.Formatter  = StoreURL{}
-	_ fmt.Stringer   = StoreURL{}
-	_ slog.LogValuer = StoreURL{}
-)

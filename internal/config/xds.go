@@ -58,18 +58,11 @@ func (x *XDS) validate(rules string) error {
 	}
 	_, err := x.Pairs()
 	_, headers := x.XDSHeaders.Pairs()
-	problems := []error{err, headers, within("xds-max-message", x.XDSMaxMessage, 1<<10, maxXDSMessage)}
-	if rules != "" {
-		problems = append(problems, errors.New("--xds-server: --rules names files too; hint: one of the two"))
-	}
-	if x.XDSHeaders != (XDSHeaders{}) && x.XDSHeadersFile != "" {
-		problems = append(problems, errors.New("--xds-headers, --xds-headers-file: both; hint: one of the two"))
-	}
-	if (x.XDSCert == "") != (x.XDSKey == "") {
-		problems = append(problems, errors.New("--xds-cert, --xds-key: one without the other"))
-	}
-	if !x.XDSTLS && (x.XDSCA != "" || x.XDSCert != "" || x.XDSName != "") {
-		problems = append(problems, errors.New("--xds-ca, --xds-cert, --xds-server-name: the control plane is asked without TLS; hint: --xds-tls"))
-	}
-	return errors.Join(problems...)
+	return errors.Join(
+		err, headers, within("xds-max-message", x.XDSMaxMessage, 1<<10, maxXDSMessage),
+		refuse(rules != "", "--xds-server: --rules names files too; hint: one of the two"),
+		refuse(x.XDSHeaders != (XDSHeaders{}) && x.XDSHeadersFile != "", "--xds-headers, --xds-headers-file: both; hint: one of the two"),
+		alone("xds", x.XDSCert, x.XDSKey),
+		refuse(!x.XDSTLS && (x.XDSCA != "" || x.XDSCert != "" || x.XDSName != ""), "--xds-ca, --xds-cert, --xds-server-name: the control plane is asked without TLS; hint: --xds-tls"),
+	)
 }

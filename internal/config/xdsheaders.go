@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"regexp"
 	"strings"
 )
@@ -14,18 +13,11 @@ const maxXDSHeaders = 64
 // XDSHeaders are headers that a control plane is sent, name:value with commas between. Values are
 // secrets, so that every way to print them prints none; only Pairs does not. The zero value has
 // none.
-type XDSHeaders struct {
-	raw string
-}
+type XDSHeaders struct{ covered[headerText] }
 
-// NewXDSHeaders returns raw as XDSHeaders. They are not checked; see Pairs.
-func NewXDSHeaders(raw string) XDSHeaders { return XDSHeaders{raw: raw} }
+type headerText struct{}
 
-// UnmarshalText implements encoding.TextUnmarshaler. It takes anything; see Pairs.
-func (h *XDSHeaders) UnmarshalText(text []byte) error {
-	h.raw = string(text)
-	return nil
-}
+func (headerText) shown(string) string { return hidden }
 
 // Pairs returns the headers by their names, in lower case. Its errors hold no value.
 func (h XDSHeaders) Pairs() (map[string]string, error) {
@@ -80,25 +72,3 @@ func headerPairs(parts []string) (map[string]string, error) {
 	}
 	return pairs, nil
 }
-
-// String returns the names without their values.
-func (h XDSHeaders) String() string {
-	if h.raw == "" {
-		return ""
-	}
-	return hidden
-}
-
-// Format implements fmt.Formatter, so that %#v and %x hide secrets as well.
-func (h XDSHeaders) Format(f fmt.State, verb rune) { formatShown(f, verb, h.String()) }
-
-// MarshalText returns String, in JSON too.
-func (h XDSHeaders) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
-
-// LogValue implements slog.LogValuer without the secrets.
-func (h XDSHeaders) LogValue() slog.Value { return slog.StringValue(h.String()) }
-
-var (
-	_ fmt.Formatter  = XDSHeaders{}
-	_ slog.LogValuer = XDSHeaders{}
-)

@@ -8,6 +8,9 @@ import (
 	"testing"
 )
 
+// NewXDSHeaders returns raw as XDSHeaders.
+func NewXDSHeaders(raw string) XDSHeaders { return XDSHeaders{covered[headerText]{raw}} }
+
 func TestXDSHeaders(t *testing.T) {
 	want := map[string]string{"authorization": "Bearer hush", "x-team": "a:b"}
 	got, err := NewXDSHeaders("Authorization:Bearer hush,x-team: a:b").Pairs()

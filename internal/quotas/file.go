@@ -9,7 +9,6 @@ import (
 	"io"
 	"iter"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/headgate/headgate/internal/rulesource"
@@ -79,26 +78,7 @@ func (l *firstLine) check() error {
 // each row of rules. After a crash at any point the file is the old one or the new
 // one, whole. A file larger than MaxFile is not written.
 func WriteFile(path string, s *tenant.Snapshot, head Head) error {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("keep accounts: %w", err)
-	}
-	defer os.Remove(f.Name()) // fails once the file has its name, as it should
-	err = Encode(f, s.All(), head)
-	if err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err == nil {
-		err = syncDir(dir)
-	}
-	if err != nil {
+	if err := rulesource.Replace(path, func(f *os.File) error { return Encode(f, s.All(), head) }); err != nil {
 		return fmt.Errorf("keep accounts in %s: %w", path, err)
 	}
 	return nil
@@ -197,15 +177,6 @@ type (
 		UpdatedAt   time.Time `json:"updated_at"`
 	}
 )
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}
 
 // ReadFile returns the accounts of a file that WriteFile has written, of this version
 // or an earlier one, and the settings in its head. The error wraps fs.ErrNotExist when

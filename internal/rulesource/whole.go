@@ -1,6 +1,7 @@
 package rulesource
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,7 @@ var partName = regexp.MustCompile("^" + regexp.QuoteMeta(partOf) + `.+\.[0-9]+$`
 // else in it does not hold up a start.
 const maxSwept = 10_000
 
-// Sweep removes from dir what WriteWhole had not finished when a process was killed. Nobody
+// Sweep removes from dir what Replace had not finished when a process was killed. Nobody
 // may write to dir meanwhile. A directory that is not there has nothing to remove. The
 // count is how many files are gone.
 func Sweep(dir string) (removed int, err error) {
@@ -49,27 +50,35 @@ func Sweep(dir string) (removed int, err error) {
 	return removed, nil
 }
 
-// WriteWhole writes data to path by way of a new file beside it, and makes the
-// directory if need be. After a crash at any point the file is the old one or the new
-// one, whole. The order is what makes it safe: contents to disk, then the name, then
-// the directory.
+// WriteWhole is Replace with data, and makes the directory if need be.
 func WriteWhole(path string, data []byte) error {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
 	}
+	return Replace(path, func(f *os.File) error {
+		_, err := f.Write(data)
+		return err
+	})
+}
+
+// Replace puts a new file in the place of the one at path, if write, which fills it, has no error. It is readable by
+// its owner alone unless write says otherwise. After a crash at any point the file is the old one or the new one,
+// whole. The order is what makes it safe: contents to disk, then the name, then the directory.
+func Replace(path string, write func(*os.File) error) error {
+	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, partOf+filepath.Base(path)+".*")
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("write %s: %w", path, at.Err) // and not the name that was drawn
+	}
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name()) // fails once the file has its name, as it should
-	_, err = f.Write(data)
+	err = write(f)
 	if err == nil {
 		err = f.Sync()
 	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
+	err = cmp.Or(err, f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/accountfile"
+	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/internal/signing"
 	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/tenant"
@@ -371,24 +372,16 @@ func (f *Follower) fetch(ctx context.Context, b *Base, path string) error {
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("fetch accounts of an admin process: it answers %s", response.Status)
 	}
-	out, err := os.CreateTemp(f.options.Dir, "followed-*.tmp")
-	if err != nil {
-		return fmt.Errorf("fetch accounts of an admin process: %w", err)
+	err = rulesource.Replace(path, func(out *os.File) error {
+		sum := sha256.New()
+		n, err := io.Copy(io.MultiWriter(out, sum), io.LimitReader(response.Body, b.Size+1))
+		if err == nil && (n != b.Size || hex.EncodeToString(sum.Sum(nil)) != b.SHA256) {
+			return fmt.Errorf("%w: %d bytes of accounts that are not those that were signed", ErrRefused, n)
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, ErrRefused) {
+		err = fmt.Errorf("fetch accounts of an admin process: %w", err)
 	}
-	defer os.Remove(out.Name()) // fails once the file has its name, as it should
-	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(out, sum), io.LimitReader(response.Body, b.Size+1))
-	if err == nil {
-		err = out.Sync()
-	}
-	if closeErr := out.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return fmt.Errorf("fetch accounts of an admin process: %w", err)
-	}
-	if n != b.Size || hex.EncodeToString(sum.Sum(nil)) != b.SHA256 {
-		return fmt.Errorf("%w: %d bytes of accounts that are not those that were signed", ErrRefused, n)
-	}
-	return os.Rename(out.Name(), path)
+	return err
 }

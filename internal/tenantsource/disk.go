@@ -15,6 +15,7 @@ import (
 
 	"github.com/headgate/headgate/internal/accountfile"
 	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -85,9 +86,10 @@ func (d *disk) names() (list []string) {
 // clean removes files of accounts but for one, and what was not finished. What is open
 // stays readable.
 func (d *disk) clean(but string) {
+	_, _ = rulesource.Sweep(d.dir) // the next time, then
 	unfinished, _ := filepath.Glob(filepath.Join(d.dir, "*.tmp"))
 	for _, path := range unfinished {
-		_ = os.Remove(path) // the next time, then
+		_ = os.Remove(path)
 	}
 	for _, name := range d.names() {
 		if name != but {
