@@ -297,10 +297,12 @@ func unreachedHint(err error) string {
 	var authority x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var alert tls.AlertError
+	// Of an error that gRPC passes on only the words are left.
+	says := func(words string) bool { return strings.Contains(err.Error(), "x509: "+words) }
 	switch {
-	case errors.As(err, &authority):
+	case errors.As(err, &authority), says("certificate signed by unknown authority"):
 		return "--server-ca FILE, with the authority that has signed the certificate of the server"
-	case errors.As(err, &name):
+	case errors.As(err, &name), says("certificate is valid for"), says("cannot validate certificate for"):
 		return "ask by a name that is in the certificate of the server"
 	case errors.As(err, &alert), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
 		return "the server may ask for a certificate: --client-cert FILE and --client-key FILE"

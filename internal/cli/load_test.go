@@ -2,10 +2,14 @@ package cli
 
 import (
 	"bytes"
+	"encoding/pem"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -124,6 +128,28 @@ func TestLoadFollowsNoRedirect(t *testing.T) {
 	}
 	if n := asked.Load(); n > 0 {
 		t.Errorf("%d requests went to another server", n)
+	}
+}
+
+// What is wrong with a certificate is told over gRPC as it is over HTTP.
+func TestLoadTellsOfCertificates(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.EnableHTTP2 = true
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that end
+	server.StartTLS()
+	defer server.Close()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, scheme := range []string{"https://", "grpcs://"} {
+		if _, _, errs := loaded("--addr", scheme+server.Listener.Addr().String()); !strings.Contains(errs, "hint: --server-ca FILE") {
+			t.Errorf("%s, an authority that is not known: %s", scheme, errs)
+		}
+		_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+		if _, _, errs := loaded("--addr", scheme+"localhost:"+port, "--server-ca", ca); !strings.Contains(errs, "hint: ask by a name") {
+			t.Errorf("%s, another name: %s", scheme, errs)
+		}
 	}
 }
 

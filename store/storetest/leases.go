@@ -280,6 +280,19 @@ func testReturnLate(t *testing.T, h Harness) {
 				t.Errorf("%d µs before the end: %+v, before %d", c.early, g, before)
 			}
 		}
+		// One that ends before an earlier one does has ended, too.
+		start := noon + 4*micros(time.Hour)
+		h.SetNow(start)
+		long, short := request(key, l, 10, 20), request(key, l, 11, 20)
+		short.TTL = time.Second
+		if g := h.lease(t, long, short); g[0].TTL <= g[1].TTL {
+			t.Fatalf("%+v do not end one before the other", g)
+		}
+		h.SetNow(start + micros(time.Second))
+		before := h.hit(t, key, l, 0).Remaining
+		if g := h.lease(t, giveBack(key, l, 11, 20))[0]; g.Returned || g.Decision.Remaining != before {
+			t.Errorf("after its end, behind a longer one: %+v, before %d", g, before)
+		}
 	})
 }
 

@@ -96,6 +96,12 @@ func (m *model) save(key string, l *limit.Limit, before, after limit.State) {
 	case after.Kind == 0:
 	case !sameState(before, after):
 		m.buckets[key] = bucket{after, l, m.now + micros(limit.Lifetime(l, after, m.now))}
+	default:
+		// A store may have written it again, to last as long as this limit needs it: another limit may have
+		// charged at the same instant what a log that is full has no more room for.
+		b := m.buckets[key]
+		b.deadline = min(b.deadline, m.now+micros(limit.Lifetime(l, after, m.now)))
+		m.buckets[key] = b
 	}
 }
 
