@@ -17,7 +17,6 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
-	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/customer"
 	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/internal/tierfile"
@@ -84,7 +83,11 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.limiter.SetTenants(tenant.NewSnapshot(tiers, slices.Values([]tenant.Account(nil))))
-	if w.keys, err = usagetoken.New(identity.NewSecret(strings.Repeat("k", 32))); err != nil {
+	path := filepath.Join(t.TempDir(), "usage.key")
+	if err := os.WriteFile(path, []byte(strings.Repeat("k", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if w.keys, err = usagetoken.Load(path); err != nil {
 		t.Fatal(err)
 	}
 	handler, err := customer.New(customer.Options{Keys: w.keys, Usage: w, Now: w.clock, OnError: func(err error) {

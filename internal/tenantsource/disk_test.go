@@ -3,7 +3,9 @@ package tenantsource
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -173,10 +175,11 @@ func TestAccountsOnDisk(t *testing.T) {
 		return again, slices.Equal(before, s.disk.names())
 	})
 
-	// A file that is not whole is none; nothing is left behind.
-	path := filepath.Join(dir, s.disk.names()[0])
-	if err := os.WriteFile(path, []byte("garbage"), 0o600); err != nil {
-		t.Fatal(err)
+	// A file that is not whole is none; nothing is left behind, of this version and of others.
+	for _, name := range []string{s.disk.names()[0], ".headgate-part-accounts.1.123", "accounts.tmp"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("garbage"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	fresh, stop := diskSource(t, dsn, dir, later)
 	is(fresh, "t100", "max")
@@ -186,7 +189,7 @@ func TestAccountsOnDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".tmp") {
+		if strings.HasSuffix(e.Name(), ".tmp") || strings.HasPrefix(e.Name(), ".headgate-part-") {
 			t.Errorf("%s is left behind", e.Name())
 		}
 	}
@@ -237,4 +240,21 @@ func TestHalfReadLeavesTheFile(t *testing.T) {
 		t.Errorf("without the database t7 has %s", got)
 	}
 	stop()
+}
+
+// What is not whole yet is removed at the start alone: later somebody may be writing it.
+func TestPartsAreSweptAtTheStart(t *testing.T) {
+	d := disk{dir: t.TempDir(), logger: slog.New(slog.DiscardHandler)}
+	part := filepath.Join(d.dir, ".headgate-part-settings.1.123")
+	if err := os.WriteFile(part, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.clean("")
+	if _, err := os.Stat(part); err != nil {
+		t.Errorf("while others write: %v", err)
+	}
+	d.open()
+	if _, err := os.Stat(part); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after the start: %v", err)
+	}
 }

@@ -1,7 +1,6 @@
 package usagetoken
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -20,30 +19,13 @@ const (
 )
 
 // Keys are what tokens are signed with. They are safe for concurrent use. Make them
-// with New or Load.
-type Keys struct {
-	file  *yamlfile.File[ring] // nil of New
-	fixed *ring                // of New
-}
+// with Load.
+type Keys struct{ file *yamlfile.File[ring] }
 
 // ring is a file of keys, read.
 type ring struct {
 	keys    []identity.Secret // at least one; the first one signs
 	revoked map[string]bool   // by Grant.ID
-}
-
-// New returns keys of at least keyfile.MinKey bytes each. The first one signs, and
-// all of them verify.
-func New(keys ...identity.Secret) (*Keys, error) {
-	if len(keys) == 0 {
-		return nil, errors.New("keys of usage tokens: none")
-	}
-	for _, key := range keys {
-		if err := keyfile.Check(key); err != nil {
-			return nil, fmt.Errorf("keys of usage tokens: %w", err)
-		}
-	}
-	return &Keys{fixed: &ring{keys: keys}}, nil
 }
 
 // Load reads the file at path: keys as package keyfile has them, and "revoked ID" in
@@ -58,12 +40,7 @@ func Load(path string) (*Keys, error) {
 func (k *Keys) Reload() (changed bool, err error) { return k.file.Reload() }
 
 // ring returns the keys that are in force.
-func (k *Keys) ring() *ring {
-	if k.file == nil {
-		return k.fixed
-	}
-	return k.file.Get()
-}
+func (k *Keys) ring() *ring { return k.file.Get() }
 
 // parseFile reads the text of a file. Errors hold nothing of it.
 func parseFile(data []byte) (*ring, error) {

@@ -24,9 +24,23 @@ var (
 	other = identity.NewSecret(strings.Repeat("o", keyfile.MinKey))
 )
 
+// load returns the keys of a file with these lines.
+func load(t testing.TB, lines ...string) (*usagetoken.Keys, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "usage.key")
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return usagetoken.Load(path)
+}
+
 func newKeys(t testing.TB, keys ...identity.Secret) *usagetoken.Keys {
 	t.Helper()
-	k, err := usagetoken.New(keys...)
+	var lines []string
+	for _, key := range keys {
+		lines = append(lines, key.Reveal())
+	}
+	k, err := load(t, lines...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,10 +138,10 @@ func TestSignRefuses(t *testing.T) {
 	}
 }
 
-func TestNewRefuses(t *testing.T) {
-	for _, keys := range [][]identity.Secret{nil, {identity.NewSecret("hunter2")}, {key, {}}} {
-		if _, err := usagetoken.New(keys...); err == nil || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%v: %v", keys, err)
+func TestLoadRefuses(t *testing.T) {
+	for _, lines := range [][]string{nil, {"hunter2"}, {key.Reveal(), "hunter2"}} {
+		if _, err := load(t, lines...); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%v: %v", lines, err)
 		}
 	}
 }
@@ -202,10 +216,7 @@ func TestFile(t *testing.T) {
 
 // FuzzVerify: a text is refused, or it is the token of what it says, letter by letter.
 func FuzzVerify(f *testing.F) {
-	keys, err := usagetoken.New(key)
-	if err != nil {
-		f.Fatal(err)
-	}
+	keys := newKeys(f, key)
 	f.Add(vector)
 	f.Add("hgut_" + base64.RawURLEncoding.EncodeToString(make([]byte, 80)))
 	f.Fuzz(func(t *testing.T, text string) {
