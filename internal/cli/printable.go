@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"unicode"
@@ -39,14 +38,6 @@ func oneLine(text string) string {
 		}
 		return utf8.RuneError
 	}, text)
-}
-
-// counted is a number of things, by their name for one and for all other numbers.
-func counted[N int | int64](n N, one, several string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprint(n, " ", several)
 }
 
 // printReport prints a report in one piece, as JSON or as text.

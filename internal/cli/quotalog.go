@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate/internal/chainfile"
 	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/internal/signing"
+	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
@@ -122,9 +123,13 @@ func (c *quotaLogCmd) whole(std *stdio) error {
 		}
 		return err
 	}
-	_, err = fmt.Fprintf(std.out, "%s, each as it was made\n", counted(end.Version, "change", "changes"))
+	_, err = fmt.Fprintf(std.out, "%s, each as it was made\n", rules.CountText(end.Version, "change"))
 	if err == nil && c.Heads != "" {
-		_, err = fmt.Fprintf(std.out, "%s of this log\n", counted(heads.Len(), "head, which is", "heads, all"))
+		are := "all"
+		if heads.Len() == 1 {
+			are = "which is"
+		}
+		_, err = fmt.Fprintf(std.out, "%s, %s of this log\n", rules.CountText(heads.Len(), "head"), are)
 	}
 	return err
 }

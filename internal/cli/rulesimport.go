@@ -89,7 +89,7 @@ func (c *rulesImportCmd) write(std *stdio, result *importer.Result) error {
 	if err := writeNew(test, result.Test(filepath.Base(c.Out))); err != nil {
 		return errors.Join(err, os.Remove(c.Out))
 	}
-	_, err := fmt.Fprintf(std.out, "%s: %s\n%s: their test\n", c.Out, counted(result.Set.NumRules(), "rule", "rules"), test)
+	_, err := fmt.Fprintf(std.out, "%s: %s\n%s: their test\n", c.Out, rules.CountText(result.Set.NumRules(), "rule"), test)
 	return err
 }
 

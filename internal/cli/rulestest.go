@@ -132,7 +132,7 @@ func (c *testCmd) runFile(std *stdio, path string) (failed int, err error) {
 	if failed > 0 {
 		verdict = "FAIL"
 	}
-	_, err = fmt.Fprintf(std.out, "%s %s: %s, %d failed\n", verdict, path, counted(len(results), "test", "tests"), failed)
+	_, err = fmt.Fprintf(std.out, "%s %s: %s, %d failed\n", verdict, path, rules.CountText(len(results), "test"), failed)
 	return failed, err
 }
 

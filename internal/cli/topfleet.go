@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/headgate/headgate/internal/view"
+	"github.com/headgate/headgate/rules"
 )
 
 // merged is what several nodes show, as one: rates and counts add up, what one of them lacks
@@ -87,7 +88,7 @@ func withFleet(known, other *view.Fleet) *view.Fleet {
 // mergedOverview is how several nodes are together.
 func mergedOverview(list []*view.Overview) *view.Overview {
 	m := &view.Overview{Health: view.Health{Ready: true, Store: view.State{OK: true}, Rules: view.Config{State: view.State{OK: true}, Version: list[0].Health.Rules.Version}}}
-	m.Node = view.Identity{Name: counted(len(list), "node", "nodes"), Version: list[0].Node.Version, StartedAt: list[0].Node.StartedAt}
+	m.Node = view.Identity{Name: rules.CountText(len(list), "node"), Version: list[0].Node.Version, StartedAt: list[0].Node.StartedAt}
 	if len(list) == 1 { // the others do not answer
 		m.Node.Name = list[0].Node.Name
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/view"
+	"github.com/headgate/headgate/rules"
 )
 
 // maxShownNotes bounds the notes of a summary.
@@ -29,7 +30,7 @@ func summary(s *snapshot, width int, paint func(sgr, text string) string) []stri
 		node += "  up " + age(o.At.Sub(o.Node.StartedAt))
 	}
 	if o.LiveNodes > 1 {
-		node += "  " + counted(o.LiveNodes, "node", "nodes")
+		node += "  " + rules.CountText(o.LiveNodes, "node")
 	}
 	lines := []string{node}
 	if d := o.Drill; d != nil {

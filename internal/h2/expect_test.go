@@ -25,11 +25,11 @@ func TestTheMessageDoesNotCome(t *testing.T) {
 				p.open(3, "grpc-timeout", "100m")
 				send(p, 3)
 				p.flush()
-				time.Sleep(99 * time.Millisecond)
+				pass(99 * time.Millisecond)
 				if p.isEnded(1) || p.isEnded(3) {
 					t.Fatal("one ends early")
 				}
-				time.Sleep(time.Millisecond + messageStep)
+				pass(time.Millisecond + messageStep)
 				if p.isEnded(1) || !p.isEnded(3) {
 					t.Fatal("the first one ends early, or the second one goes on")
 				}
@@ -38,7 +38,7 @@ func TestTheMessageDoesNotCome(t *testing.T) {
 				if !p.isEnded(5) {
 					t.Error("the place is not free")
 				}
-				time.Sleep(200 * time.Millisecond)
+				pass(200 * time.Millisecond)
 				if !p.isEnded(1) {
 					t.Error("the first one goes on")
 				}
@@ -73,10 +73,10 @@ func TestOthersAreNotEnded(t *testing.T) {
 		p.open(3)
 		p.open(5, "grpc-timeout", "50m")
 		p.flush()
-		time.Sleep(20 * time.Millisecond)
+		pass(20 * time.Millisecond)
 		p.raw(typeData, flagEndStream, 5, append(appendPrefix(nil, 4), "wait"...)...)
 		p.flush()
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		if p.isEnded(1) || p.isEnded(3) || p.isEnded(5) {
 			t.Error("one is ended")
 		}
@@ -99,12 +99,11 @@ func TestManyTimeouts(t *testing.T) {
 			p.open(2*i+1, "grpc-timeout", "1n")
 		}
 		p.flush()
-		time.Sleep(messageStep / 2)
+		pass(messageStep / 2)
 		if p.isEnded(1) {
 			t.Error("it looks at once")
 		}
-		time.Sleep(2 * messageStep)
-		synctest.Wait()
+		pass(2 * messageStep)
 		if n := see(p, func(g *gotten) int { return len(g.ended) }); n != calls || p.server.Counters.Of(NoMessage) != calls {
 			t.Errorf("%d are ended", n)
 		}

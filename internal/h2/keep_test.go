@@ -306,8 +306,7 @@ func TestNotReadMeanwhile(t *testing.T) {
 		if most := (lowOut+maxRead+maxFrame)/length + 2; taken < 2 || taken > most {
 			t.Errorf("%d calls are taken of a client that does not read, want at most %d", taken, most)
 		}
-		time.Sleep(11 * time.Second)
-		synctest.Wait()
+		pass(11 * time.Second)
 		client.Close()
 		<-over
 		if got := s.Counters.Of(TooSlow); got != 1 {

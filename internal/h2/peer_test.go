@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -150,6 +152,12 @@ func (p *peer) noteHead(fragment []byte) {
 		texts[i] = f.Name + ": " + f.Value
 	}
 	p.got.heads = append(p.got.heads, strings.Join(texts, " "))
+}
+
+// pass lets the time of the bubble go on by d, and waits until all that is due then is done.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
 }
 
 // see returns what f finds in what was received so far.

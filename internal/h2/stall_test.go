@@ -42,11 +42,11 @@ func (p *peer) resetsOf(id uint32) (why http2.ErrCode, reset bool) {
 func TestNoWindowForASlowAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := beginSlow(t)
-		time.Sleep(9900 * time.Millisecond)
+		pass(9900 * time.Millisecond)
 		if why, reset := p.resetsOf(1); reset {
 			t.Fatal("it ends early: ", why)
 		}
-		time.Sleep(200 * time.Millisecond)
+		pass(200 * time.Millisecond)
 		why, reset := p.resetsOf(1)
 		if !reset || why != http2.ErrCodeEnhanceYourCalm || p.server.Counters.Of(Unread) != 1 || p.goAway() != "[]" {
 			t.Errorf("reset %v by %v, %d counted, GOAWAY %s", reset, why, p.server.Counters.Of(Unread), p.goAway())
@@ -65,7 +65,7 @@ func TestASlowAnswerInPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := beginSlow(t)
 		for range 10 {
-			time.Sleep(9 * time.Second)
+			pass(9 * time.Second)
 			p.fr.WriteWindowUpdate(1, 10)
 			p.flush()
 		}
@@ -75,10 +75,10 @@ func TestASlowAnswerInPieces(t *testing.T) {
 		p.open(3, ":path", "/slow")
 		p.raw(typeData, flagEndStream, 3)
 		p.flush()
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		p.fr.WriteRSTStream(3, http2.ErrCodeCancel)
 		p.flush()
-		time.Sleep(20 * time.Second)
+		pass(20 * time.Second)
 		if _, reset := p.resetsOf(3); reset || p.server.Counters.Of(Unread) != 0 {
 			t.Errorf("reset %v, %d counted", reset, p.server.Counters.Of(Unread))
 		}

@@ -106,27 +106,25 @@ func (w *Writer) AppendFields(dst []Field) []Field {
 
 // SetCanonical sets what was written in h, by the names under which Header.Get and
 // Header.Set find it. It is one allocation where little was written, else two.
-func (w *Writer) SetCanonical(h http.Header) {
-	if w.count == 0 {
-		return
-	}
-	values, text := w.keep()
-	for i := range w.count {
-		values[i] = w.value(i, text)
-		h[w.spelled(w.fields[i].name).canonical] = values[i : i+1 : i+1]
-	}
-}
+func (w *Writer) SetCanonical(h http.Header) { w.set(h, true) }
 
 // Set sets what was written in h, by the spelling under which each field is registered: for
 // answers whose other fields nobody else sets. It allocates as SetCanonical does.
-func (w *Writer) Set(h http.Header) {
+func (w *Writer) Set(h http.Header) { w.set(h, false) }
+
+func (w *Writer) set(h http.Header, canonical bool) {
 	if w.count == 0 {
 		return
 	}
 	values, text := w.keep()
 	for i := range w.count {
+		spelled := w.spelled(w.fields[i].name)
+		name := spelled.own
+		if canonical {
+			name = spelled.canonical
+		}
 		values[i] = w.value(i, text)
-		h[w.spelled(w.fields[i].name).own] = values[i : i+1 : i+1]
+		h[name] = values[i : i+1 : i+1]
 	}
 }
 

@@ -130,8 +130,9 @@ type Desk struct {
 func New(o Options) *Desk { return &Desk{Options: o, own: map[string]bool{}} }
 
 // Ask asks the nodes of these names, a name as often as it has nodes, and returns what they have answered as soon
-// as all have, or have said that they do not share the secret; fewer where MaxWait or ctx ends before, with an error where the store does not let answers be read,
-// or where answers of others are there that may have taken the place of those that are missing.
+// as all have, or have said that they do not share the secret. There are fewer where MaxWait or ctx ends before. The
+// error says that the store does not let answers be read, or that answers of others are there, which may have taken the
+// place of those that are missing.
 func (d *Desk) Ask(ctx context.Context, q Question, nodes []string) ([]Answer, error) {
 	switch {
 	case len(nodes) == 0:

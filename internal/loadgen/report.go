@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/headgate/headgate/rules"
 )
 
 // Percentile returns the latency that a share of the answers did not exceed, by the nearest rank;
@@ -43,10 +45,7 @@ const maxTold = 10
 
 // WriteText writes r for people. judged says that there were rules to hold it against.
 func WriteText(w io.Writer, o Options, r *Report, judged bool, buckets []Bucket) {
-	fmt.Fprintf(w, "sent       %d in %v, %s at %v/s, of %d key", r.Sent, r.Lasted.Round(time.Millisecond), o.Shape, o.Rate, o.Keys)
-	if o.Keys != 1 {
-		fmt.Fprint(w, "s")
-	}
+	fmt.Fprintf(w, "sent       %d in %v, %s at %v/s, of %s", r.Sent, r.Lasted.Round(time.Millisecond), o.Shape, o.Rate, rules.CountText(o.Keys, "key"))
 	if o.Hot > 0 {
 		fmt.Fprintf(w, ", %v of them to the first besides", o.Hot)
 	}

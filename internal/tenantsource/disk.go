@@ -51,6 +51,7 @@ func (d *disk) open() (made time.Time) {
 		d.logger.Error("accounts cannot be kept; hint: --tenants-dir names a directory that can be written", "error", err)
 		return made
 	}
+	_, _ = rulesource.Sweep(d.dir) // now, because nobody writes there yet; else at the next start
 	names := d.names()
 	for _, name := range slices.Backward(names) {
 		path := filepath.Join(d.dir, name)
@@ -86,10 +87,9 @@ func (d *disk) names() (list []string) {
 // clean removes files of accounts but for one, and what was not finished. What is open
 // stays readable.
 func (d *disk) clean(but string) {
-	_, _ = rulesource.Sweep(d.dir) // the next time, then
 	unfinished, _ := filepath.Glob(filepath.Join(d.dir, "*.tmp"))
 	for _, path := range unfinished {
-		_ = os.Remove(path)
+		_ = os.Remove(path) // the next time, then
 	}
 	for _, name := range d.names() {
 		if name != but {

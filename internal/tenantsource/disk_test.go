@@ -3,7 +3,9 @@ package tenantsource
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -238,4 +240,21 @@ func TestHalfReadLeavesTheFile(t *testing.T) {
 		t.Errorf("without the database t7 has %s", got)
 	}
 	stop()
+}
+
+// What is not whole yet is removed at the start alone: later somebody may be writing it.
+func TestPartsAreSweptAtTheStart(t *testing.T) {
+	d := disk{dir: t.TempDir(), logger: slog.New(slog.DiscardHandler)}
+	part := filepath.Join(d.dir, ".headgate-part-settings.1.123")
+	if err := os.WriteFile(part, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.clean("")
+	if _, err := os.Stat(part); err != nil {
+		t.Errorf("while others write: %v", err)
+	}
+	d.open()
+	if _, err := os.Stat(part); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after the start: %v", err)
+	}
 }
