@@ -189,7 +189,7 @@ func (p *process) rlsOptions(s *config.Serve, answer httpanswer.Options) (rls.Op
 		ClosedAsError:   s.RLSClosed == "error",
 		DynamicMetadata: s.RLSMetadata,
 		DrainTimeout:    s.DrainTimeout,
-		Own:             s.GRPCTransport == "h2",
+		Own:             s.GRPCTransport == "h2" && !s.Beside(), // the old service answers call by call
 		Now:             p.stack.wall.Now,
 
 		MaxConnectionAge:      s.GRPCMaxConnectionAge,

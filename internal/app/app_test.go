@@ -44,7 +44,7 @@ func shared() config.Settings {
 func settings() config.Serve {
 	return config.Serve{
 		Settings: shared(), HTTPAddr: "127.0.0.1:0", GRPCAddr: "127.0.0.1:0",
-		RLSHeaders: "off", RLSClosed: "over_limit", GRPCTransport: "grpc-go",
+		RLSHeaders: "off", RLSClosed: "over_limit", GRPCTransport: "h2",
 		Auth: config.Auth{AuthPeers: "127.0.0.0/8,::1/128"},
 	}
 }

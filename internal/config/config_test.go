@@ -71,7 +71,7 @@ func TestDefaultsAreValid(t *testing.T) {
 		CallersTLS: CallersTLS{ClientCerts: "required"}, UsageAddr: ":8083",
 		HTTPAddr: ":8080", GRPCAddr: ":8081", Duties: Duties{"decide,admin,dashboard"},
 		Auth:       Auth{AuthPeers: "127.0.0.0/8,::1/128"},
-		RLSHeaders: "off", RLSHeaderNames: RLSHeaderNames{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"}, RLSClosed: "over_limit", GRPCTransport: "grpc-go", GRPCMaxConnectionAge: 5 * time.Minute, GRPCMaxConnectionAgeGrace: 30 * time.Second,
+		RLSHeaders: "off", RLSHeaderNames: RLSHeaderNames{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"}, RLSClosed: "over_limit", GRPCTransport: "h2", GRPCMaxConnectionAge: 5 * time.Minute, GRPCMaxConnectionAgeGrace: 30 * time.Second,
 	}
 	if s != want {
 		t.Errorf("defaults:\n got %+v\nwant %+v", s, want)
@@ -158,7 +158,7 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 		"reset":                 "window",
 		"retry-jitter":          "0.2",
 		"rls-closed":            "error",
-		"grpc-transport":        "h2",
+		"grpc-transport":        "grpc-go",
 		"rls-headers":           "http",
 		"roles":                 "decide",
 		"dual-run":              "grpc://h:1",

@@ -18,6 +18,5 @@ func (d *DualRun) validate(s *Serve) error {
 	return errors.Join(
 		d.DualRun.checkScheme("dual-run", "grpc", "grpcs"),
 		unused("grpc-addr", "Envoy asks at no port", given{"dual-run", s.GRPCAddr == ""}),
-		refuse(s.GRPCTransport == "h2", "--dual-run, --grpc-transport: h2 answers by these rules alone; hint: --grpc-transport grpc-go"),
 	)
 }

@@ -9,7 +9,7 @@ import (
 type Serve struct {
 	HTTPAddr      string `group:"listen" default:":8080" placeholder:"ADDR" help:"Address of the HTTP API: host:port, or unix:///path. Port 0 takes a free one, \"\" serves none. Default ${default}."`
 	GRPCAddr      string `group:"listen" default:":8081" name:"grpc-addr" placeholder:"ADDR" help:"Address of Envoy's rate limit service (gRPC): host:port, or unix:///path. \"\" serves none. Default ${default}."`
-	GRPCTransport string `group:"listen" name:"grpc-transport" enum:"grpc-go,h2" default:"grpc-go" help:"What speaks HTTP/2 at --grpc-addr: grpc-go, or h2, which decides calls that are read together by one question to the store. Default ${default}."`
+	GRPCTransport string `group:"listen" name:"grpc-transport" enum:"h2,grpc-go" default:"h2" help:"What speaks HTTP/2 at --grpc-addr: h2, which decides calls that are read together by one question to the store, or grpc-go, which costs several times more. Default ${default}."`
 
 	GRPCMaxConnectionAge      time.Duration `group:"listen" name:"grpc-max-connection-age" default:"5m" help:"After how long a connection to --grpc-addr is asked to go, so that callers spread over the processes that there are by now."`
 	GRPCMaxConnectionAgeGrace time.Duration `group:"listen" name:"grpc-max-connection-age-grace" default:"30s" help:"How long calls on such a connection may still take before it is closed."`

@@ -66,8 +66,6 @@ const (
 	// have reset by mistakes, without regard to how many it has opened. Beyond it, at
 	// most half of all.
 	earlyResets = 100
-	// maxSlow is the most slow streams of a connection.
-	maxSlow = 64
 	// maxWindow is the largest window of flow control.
 	maxWindow = 1<<31 - 1
 	// closedRing is how many streams that have ended are remembered.

@@ -41,7 +41,7 @@ type slowStream struct {
 // slowDown hands a stream to the handler of slow ones, with what has come of its body.
 func (c *conn) slowDown(s *stream) {
 	body := int64(len(s.body))
-	if c.slow >= maxSlow || c.server.slowBytes.Load()+body > c.server.Limits.SlowBytes {
+	if c.server.slowBytes.Load()+body > c.server.Limits.SlowBytes {
 		c.resetStream(s.id, refusedStream)
 		return
 	}

@@ -11,22 +11,23 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// Slow streams of a connection are bounded, and so are the bytes of all of them that nobody
+// Slow streams of a connection are bounded as all its calls are, and so are the bytes of all of them that nobody
 // has read; what is beyond is refused, and may come again when others have ended.
 func TestBoundsOfSlowStreams(t *testing.T) {
 	s := echoServer()
-	s.Limits.SlowBytes = maxFast
+	const most = 8
+	s.Limits.SlowBytes, s.Limits.MaxStreams = maxFast, most
 	hold := make(chan struct{})
 	s.Slow = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hold })
 	p := meet(t, s, false)
 	id := uint32(1)
-	for range maxSlow + 1 {
+	for range most + 1 {
 		p.open(id, ":path", "/slow")
 		id += 2
 	}
 	p.flush()
 	p.await("one is refused", func(g *gotten) bool { return len(g.resets) == 1 && g.resets[id-2] == http2.ErrCodeRefusedStream })
-	if n := s.Counters.Of(SlowStreams); n != maxSlow {
+	if n := s.Counters.Of(SlowStreams); n != most {
 		t.Errorf("%d slow streams", n)
 	}
 	for range maxFast / maxFrame { // now there is no room for the body of another one
@@ -35,7 +36,7 @@ func TestBoundsOfSlowStreams(t *testing.T) {
 	p.fr.WriteRSTStream(3, http2.ErrCodeCancel)
 	p.flush()
 	close(hold)
-	p.await("all others have ended", func(g *gotten) bool { return len(g.ended) >= maxSlow-1 })
+	p.await("all others have ended", func(g *gotten) bool { return len(g.ended) >= most-1 })
 	p.open(id, ":path", "/slow")
 	p.flush()
 	p.await("there is room again", func(g *gotten) bool { return g.ended[id] })

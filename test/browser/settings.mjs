@@ -16,7 +16,7 @@ await play(async (page) => {
   await has("node-name", "gate-1", "command line", "–");
   await has("store-budget", "7s", "file", "20ms");
   await has("log-level", "warn", "environment: HEADGATE_LOG_LEVEL", "info");
-  await has("grpc-transport", "grpc-go", "default", "grpc-go");
+  await has("grpc-transport", "h2", "default", "h2");
   assert.match(await row("store").textContent(), /redis:\/\/:?xxxxx@|redis:\/\/[^@]*xxxxx@/);
   assert.doesNotMatch(await page.locator("main").innerText(), /not-a-real-secret/);
   await accessible(page, "settings");

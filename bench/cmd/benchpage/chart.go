@@ -19,12 +19,12 @@ Measured [in one run](bench/README.md#figures); [what that means for a fleet](do
 
 // bars are the systems of the chart, from top to bottom, and what it calls them.
 var bars = []struct{ name, system string }{
-	{"Headgate, Redis, own transport", ownInRedis},
 	{"Headgate, Redis", inRedis},
+	{"Headgate, Redis, by grpc-go", grpcGoInRedis},
 	{"envoyproxy/ratelimit, Redis", ratelimit},
 	{"limitador, Redis", "limitador, Redis"},
-	{"Headgate, memory, own transport", ownInMemory},
 	{"Headgate, memory", inMemory},
+	{"Headgate, memory, by grpc-go", grpcGoInMemory},
 	{"gubernator, memory", "gubernator, memory"},
 	{"limitador, memory", "limitador, memory"},
 	{"grpc-go, a constant answer", constant},

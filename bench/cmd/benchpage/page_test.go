@@ -87,7 +87,7 @@ func TestPagesAreMade(t *testing.T) {
 		"docs/capacity.md": {
 			"costs\n", "formulas\n", "| gRPC, one descriptor | Redis | 20.0 | 5.0 |", "| gRPC, one descriptor | memory | not measured |  |",
 			"| active key in the memory store, GCRA | 33.2 |", "50000 decisions/s for each processor of Headgate, 200000 for each of Redis",
-			"Headgate 500000 x 20.0 us / 1,000,000 / 0.7 = 14.3 processors", "10000000 x 130 B = 1.3 GB", "own transport, one descriptor: not measured",
+			"Headgate 500000 x 20.0 us / 1,000,000 / 0.7 = 14.3 processors", "10000000 x 130 B = 1.3 GB", "grpc-go, one descriptor: not measured",
 		},
 		"bench/cost.svg": {"80.0 + 20.0 = 100.0", "gubernator, memory", ">70.0</text>"},
 	} {

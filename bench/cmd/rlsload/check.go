@@ -76,7 +76,7 @@ func checkSystems() (systems []system) {
 		h    headgate
 	}{
 		{"memory", headgate{}}, {"Redis", headgate{store: oneRedis}},
-		{"memory, own transport", headgate{flags: ownTransport}}, {"Redis, own transport", headgate{store: oneRedis, flags: ownTransport}},
+		{"memory, grpc-go", headgate{flags: grpcGo}}, {"Redis, grpc-go", headgate{store: oneRedis, flags: grpcGo}},
 	} {
 		for _, f := range forms {
 			if len(where.h.flags) > 0 && f.protocol.http {

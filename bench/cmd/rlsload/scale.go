@@ -35,7 +35,6 @@ func nodesAxis(full bool) (systems []system) {
 	}
 	const connections = 8 // each of the nodes has one at least
 	add := func(name string, h headgate) {
-		h.flags = ownTransport
 		systems = append(systems, system{
 			name: name, protocol: envoy, workloads: []workload{one}, start: h.start,
 			axis: axisNodes, connections: connections, streams: callsUnderWay / connections,
@@ -55,7 +54,7 @@ func connectionsAxis(full bool) (systems []system) {
 		counts = []int{1, 10, 100, 1000, 10_000}
 	}
 	for _, n := range counts {
-		for _, transport := range []string{"grpc-go", "h2"} {
+		for _, transport := range []string{"h2", "grpc-go"} {
 			h := headgate{store: oneRedis, flags: []string{"--grpc-transport", transport}}
 			systems = append(systems, system{
 				name: counted(n, "connection") + ", " + transport, protocol: envoy, workloads: []workload{one}, start: h.start,

@@ -105,11 +105,11 @@ func systemsFor(s settings) []system {
 	}
 	systems := []system{
 		{name: constantName, protocol: envoy, workloads: append(paced[:len(paced):len(paced)], one, three), start: startConstant},
-		{name: "headgate, memory", protocol: envoy, workloads: closed, start: headgate{}.start},
-		{name: "headgate, memory, --grpc-transport h2", protocol: envoy, workloads: all, start: headgate{flags: ownTransport}.start},
+		{name: "headgate, memory", protocol: envoy, workloads: all, start: headgate{}.start},
+		{name: "headgate, memory, --grpc-transport grpc-go", protocol: envoy, workloads: closed, start: headgate{flags: grpcGo}.start},
 		{name: "headgate, memory, --compat envoy", protocol: envoy, workloads: closed, start: headgate{flags: []string{"--compat", "envoy"}}.start},
 		{name: "headgate, Redis", protocol: envoy, workloads: all, start: headgate{store: oneRedis}.start},
-		{name: "headgate, Redis, --grpc-transport h2", protocol: envoy, workloads: all, start: headgate{store: oneRedis, flags: ownTransport}.start},
+		{name: "headgate, Redis, --grpc-transport grpc-go", protocol: envoy, workloads: all, start: headgate{store: oneRedis, flags: grpcGo}.start},
 		{name: "headgate, Redis, --compat envoy", protocol: envoy, workloads: closed, start: headgate{store: oneRedis, flags: []string{"--compat", "envoy"}}.start},
 		{
 			name: "headgate, Redis, denials kept to their end", protocol: envoy, workloads: []workload{oneOver},
@@ -119,7 +119,7 @@ func systemsFor(s settings) []system {
 	return append(systems, peersFor(s)...)
 }
 
-var ownTransport = []string{"--grpc-transport", "h2"}
+var grpcGo = []string{"--grpc-transport", "grpc-go"}
 
 func startConstant(_ settings, _ string) (*instance, error) {
 	self, err := os.Executable()
