@@ -62,7 +62,7 @@ func (t *table) text() string {
 	fmt.Fprintf(&b, "seed %d, %d workers, %d checks/s, %d tries of each fault (%d kills of a primary in a loop, %d of nodes), %s in all\n\n",
 		begun.seed, begun.workers, begun.rate, begun.tries, begun.kills, begun.nodeKills, time.Since(begun.at).Round(time.Second))
 	b.WriteString("| scenario | mode | faults | decisions | failed | degraded (calm) | wrongly denied | over-admitted | by the store / bound | brought back | charged late | lost | outage max | heal max | p99 (calm) | max | goroutines | |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	var sum row
 	for i := range t.rows {
 		r := &t.rows[i]
