@@ -18,9 +18,9 @@ type Documents struct {
 func (m *Metrics) WatchDocuments(read func() Documents) {
 	const switched, refused = "headgate_switches", "headgate_documents_refused"
 	const switchedHelp = "Switches in force, by state (on, shadow, off, raised); those that are over are not counted."
-	const refusedHelp = "What the database says and is not in force because it is not valid, by kind (rules, rule_row, tiers, switch)."
+	const refusedHelp = "Entries of the database that are not in force because they are not valid, by kind (rules, rule_row, tiers, switch)."
 	m.register.MustRegister(sampled[Documents]{read, []metric[Documents]{
-		gauge("headgate_documents_version", "Version of the database whose rules, tiers and switches are in force; nodes that differ for long do not hear from it.", func(s *Documents) float64 { return float64(s.Version) }),
+		gauge("headgate_documents_version", "Version of the database whose rules, tiers and switches are in force. A node that differs for long does not hear from the database.", func(s *Documents) float64 { return float64(s.Version) }),
 		gaugeOf(switched, switchedHelp, prometheus.Labels{"state": "on"}, func(s *Documents) float64 { return float64(s.On) }),
 		gaugeOf(switched, switchedHelp, prometheus.Labels{"state": "shadow"}, func(s *Documents) float64 { return float64(s.Shadow) }),
 		gaugeOf(switched, switchedHelp, prometheus.Labels{"state": "off"}, func(s *Documents) float64 { return float64(s.Off) }),

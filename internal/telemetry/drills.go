@@ -15,6 +15,6 @@ func (m *Metrics) WatchDrills(read func() Drills) {
 		gauge("headgate_drill_under_way", "1 while nodes rehearse a fault, else 0.", func(s *Drills) float64 { return oneIf(s.UnderWay) }),
 		gauge("headgate_drill_here", "1 while this node has the fault that is rehearsed, else 0.", func(s *Drills) float64 { return oneIf(s.Here) }),
 		counter("headgate_drills_total", "Drills that have begun on this node.", func(s *Drills) float64 { return float64(s.Begun) }),
-		counter("headgate_drills_aborted_total", "Those of them that ended because decisions failed.", func(s *Drills) float64 { return float64(s.Aborted) }),
+		counter("headgate_drills_aborted_total", "Drills that ended on this node because decisions failed.", func(s *Drills) float64 { return float64(s.Aborted) }),
 	}})
 }

@@ -15,6 +15,6 @@ func (m *Metrics) WatchHotRaises(read func() HotRaises) {
 	m.register.MustRegister(sampled[HotRaises]{read, []metric[HotRaises]{
 		gauge("headgate_hot_raises", "Hot keys whose limits are raised now because their rules say so, the same on all nodes.", func(s *HotRaises) float64 { return float64(s.InForce) }),
 		counter("headgate_hot_raises_total", "Hot keys whose limits this node has raised.", func(s *HotRaises) float64 { return float64(s.Raised) }),
-		counter("headgate_hot_raises_full_total", "Hot keys whose limits this node has not raised because as many as may be are raised or pause.", func(s *HotRaises) float64 { return float64(s.Full) }),
+		counter("headgate_hot_raises_full_total", "Hot keys whose limits this node has not raised, because as many keys as allowed are raised or in a pause.", func(s *HotRaises) float64 { return float64(s.Full) }),
 	}})
 }

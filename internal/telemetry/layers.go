@@ -38,7 +38,7 @@ func (m *Metrics) WatchSubBuckets(read func() subbucket.Stats) {
 		counter("headgate_sub_bucket_hits_total", "Hits of buckets that are spread over sub-buckets.", func(s *subbucket.Stats) float64 { return float64(s.Hits) }),
 		counter("headgate_sub_bucket_retries_total", "Times that a hit was tried again because a sub-bucket had denied it.", func(s *subbucket.Stats) float64 { return float64(s.Again) }),
 		counter("headgate_sub_bucket_split_total", "Times that a hit was charged to several sub-buckets.", func(s *subbucket.Stats) float64 { return float64(s.Spread) }),
-		counter("headgate_sub_bucket_denied_total", "Hits of such buckets that were denied in the end.", func(s *subbucket.Stats) float64 { return float64(s.Denied) }),
+		counter("headgate_sub_bucket_denied_total", "Hits of buckets that are spread over sub-buckets, and that were denied in the end.", func(s *subbucket.Stats) float64 { return float64(s.Denied) }),
 	}})
 }
 
@@ -62,7 +62,7 @@ func (m *Metrics) WatchDenials(read func() denial.Stats) {
 // for each collection.
 func (m *Metrics) WatchFleet(read func() fleet.Stats) {
 	m.register.MustRegister(sampled[fleet.Stats]{read, []metric[fleet.Stats]{
-		gauge("headgate_nodes_live", "Live nodes, this one among them, as far as this one knows.", func(s *fleet.Stats) float64 { return float64(s.Live) }),
+		gauge("headgate_nodes_live", "Live nodes, including this one, as far as this node knows.", func(s *fleet.Stats) float64 { return float64(s.Live) }),
 		counter("headgate_heartbeats_total", "Heartbeats of this node.", func(s *fleet.Stats) float64 { return float64(s.Answered + s.Failed) }),
 		counter("headgate_heartbeats_missed_total", "Heartbeats that the store did not answer.", func(s *fleet.Stats) float64 { return float64(s.Failed) }),
 	}})
@@ -73,7 +73,7 @@ func (m *Metrics) WatchFleet(read func() fleet.Stats) {
 func (m *Metrics) WatchReconcile(read func() reconcile.Stats) {
 	m.register.MustRegister(sampled[reconcile.Stats]{read, []metric[reconcile.Stats]{
 		counter("headgate_reconcile_hits_total", "Hits that this node let pass by its share because the store did not answer, to be charged when it does.", func(s *reconcile.Stats) float64 { return float64(s.Passed) }),
-		counter("headgate_reconcile_hits_charged_total", "Of these, hits that still weighed when the store was back and were charged.", func(s *reconcile.Stats) float64 { return float64(s.Charged) }),
+		counter("headgate_reconcile_hits_charged_total", "Of these, hits that still counted when the store was back, and were charged.", func(s *reconcile.Stats) float64 { return float64(s.Charged) }),
 		counter("headgate_reconcile_hits_uncertain_total", "Hits that were not charged because the store may have counted them: a call with them timed out.", func(s *reconcile.Stats) float64 { return float64(s.Uncertain) }),
 		counter("headgate_reconcile_hits_full_total", "Hits that will not be charged because there was no room to remember their keys.", func(s *reconcile.Stats) float64 { return float64(s.Full) }),
 		gauge("headgate_reconcile_keys", "Keys whose hits wait to be charged.", func(s *reconcile.Stats) float64 { return float64(s.Waiting) }),

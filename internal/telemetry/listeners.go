@@ -32,7 +32,7 @@ func (m *Metrics) WatchListeners(listeners func() []Listener, certificates func(
 		newListed(listeners, []string{"listener"}, byName, []listedMetric[Listener]{
 			{prometheus.GaugeValue, "headgate_connections", "Connections that are open.", func(l *Listener) float64 { return float64(l.Open) }, nil},
 			{totalValue, "headgate_connections_refused_total", "Connections that were closed because too many were open.", func(l *Listener) float64 { return float64(l.Full) }, nil},
-			{totalValue, "headgate_tls_handshakes_failed_total", "Connections whose handshake of TLS failed.", func(l *Listener) float64 { return float64(l.Failed) }, nil},
+			{totalValue, "headgate_tls_handshakes_failed_total", "Connections whose TLS handshake failed, including those without a certificate that may connect.", func(l *Listener) float64 { return float64(l.Failed) }, nil},
 		}...),
 		newListed(certificates, []string{"listener"}, func(c *Certificate) []string { return []string{c.Listener} }, []listedMetric[Certificate]{
 			{prometheus.GaugeValue, "headgate_certificate_expiry_timestamp_seconds", "When the certificate in force expires.", func(c *Certificate) float64 { return float64(c.NotAfter.Unix()) }, nil},

@@ -61,7 +61,7 @@ func (m *Metrics) WatchProxy(read func() Proxy) (backend func(time.Duration)) {
 	m.register.MustRegister(duration, sampled[Proxy]{read, append(
 		byOutcome("headgate_proxy_requests_total",
 			"Requests of the reverse proxy, by outcome (answered, denied, unavailable, refused, backend_unreachable, backend_timeout, backend_broken, body_too_large, bad_body, not_forwarded, client_left).", proxyOutcomes...),
-		gauge("headgate_proxy_in_flight", "Requests of the reverse proxy under way, upgraded connections included.", func(p *Proxy) float64 { return float64(p.InFlight) }),
+		gauge("headgate_proxy_in_flight", "Requests of the reverse proxy under way, including upgraded connections.", func(p *Proxy) float64 { return float64(p.InFlight) }),
 		gauge("headgate_proxy_upgraded_connections", "Upgraded connections, such as websockets, through the reverse proxy.", func(p *Proxy) float64 { return float64(p.Upgraded) }),
 	)})
 	return func(took time.Duration) { duration.Observe(took.Seconds()) }

@@ -15,7 +15,7 @@ import (
 func (m *Metrics) WatchRegions(home string, read func() regional.Stats) {
 	labels := prometheus.Labels{"home": home}
 	type s = *regional.Stats
-	renewals := prometheus.NewDesc("headgate_regions_renewal_duration_seconds", "Time that questions to the home for leases took, those that were not answered included.", nil, labels)
+	renewals := prometheus.NewDesc("headgate_regions_renewal_duration_seconds", "Time that questions to the home for leases took, including those that were not answered.", nil, labels)
 	m.register.MustRegister(homeCollector{renewals, sampled[regional.Stats]{read, []metric[regional.Stats]{
 		gaugeOf("headgate_regions_home_up", "1 while the home answered the last question, else 0.", labels, func(s s) float64 {
 			if s.Connected {
@@ -27,7 +27,7 @@ func (m *Metrics) WatchRegions(home string, read func() regional.Stats) {
 		gaugeOf("headgate_regions_round_trip_seconds", "Time that the last answer of the home took.", labels, func(s s) float64 { return s.RoundTrip.Seconds() }),
 		gaugeOf("headgate_regions_epoch_age_seconds", "Age of the epoch of the home: limits are leased once it is older than they remember. Some 57 years where somebody has vouched for it.", labels, func(s s) float64 { return s.EpochAge.Seconds() }),
 		counterOf("headgate_regions_epochs_total", "Epochs of the home that have begun, because it may have forgotten something.", labels, func(s s) float64 { return float64(s.Epochs) }),
-		gaugeOf("headgate_regions_buckets", "Buckets of which this node holds rights, or has of late.", labels, func(s s) float64 { return float64(s.Buckets) }),
+		gaugeOf("headgate_regions_buckets", "Buckets of which this node holds rights, or has held some recently.", labels, func(s s) float64 { return float64(s.Buckets) }),
 		gaugeOf("headgate_regions_hits_held", "Hits that this node may still let pass by what it has leased.", labels, func(s s) float64 { return float64(s.Held) }),
 		counterOf("headgate_regions_hits_granted_total", "Hits that the home has lent to this node.", labels, func(s s) float64 { return float64(s.Granted) }),
 		counterOf("headgate_regions_hits_used_total", "Hits of these that passed.", labels, func(s s) float64 { return float64(s.Used) }),
@@ -84,9 +84,9 @@ func (m *Metrics) WatchRegionRules(read func() view.Regions) {
 		{nowValue, "headgate_regions_rule_state", "What decides the rule: 0 leases, 1 the reserve, because the home may have forgotten what it lent, 2 the reserve, because the home is silent, 3 what is held and then the reserve, because the home has not answered the last question.",
 			func(r *rule) float64 { return float64(slices.Index(ruleStates, r.State)) }, func(r *rule) bool { return slices.Contains(ruleStates, r.State) }},
 		gauge("headgate_regions_rule_hits_held", "Hits that this node may still let pass by what it has leased.", func(r *rule) float64 { return float64(r.Held) }),
-		{nowValue, "headgate_regions_rule_reserve_left_ratio", "Part of the reserve that was left of late, for the key that had the least; no series where nobody has asked it.",
+		{nowValue, "headgate_regions_rule_reserve_left_ratio", "Part of the reserve that was left recently, for the key that had the least; no series if nothing has asked for it.",
 			func(r *rule) float64 { return r.ReserveLeft }, func(r *rule) bool { return r.ReserveLeft >= 0 }},
-		{nowValue, "headgate_regions_rule_unused_ratio", "Part of the hits that were lent in the last minute that nobody could use; no series where none were lent.",
+		{nowValue, "headgate_regions_rule_unused_ratio", "Part of the hits lent in the last minute that nobody could use; no series if none were lent.",
 			func(r *rule) float64 { return r.Unused }, func(r *rule) bool { return r.Unused >= 0 }},
 		counter("headgate_regions_rule_hits_granted_total", "Hits that the home has lent to this node.", func(r *rule) float64 { return float64(r.Granted) }),
 		counter("headgate_regions_rule_hits_used_total", "Hits of these that passed.", func(r *rule) float64 { return float64(r.Used) }),
@@ -99,6 +99,6 @@ func (m *Metrics) WatchRegionRules(read func() view.Regions) {
 		gauge("headgate_regions_rule_bound_hits", "Hits by which more may pass than the limit, as the rule promises.", func(r *rule) float64 { return float64(r.Bound) }),
 	}...))
 	m.register.MustRegister(newListed(func() []view.RegionPeer { return read().Peers }, labels[:1], func(p *view.RegionPeer) []string { return []string{p.Name} },
-		listedMetric[view.RegionPeer]{nowValue, "headgate_regions_lag_bound_seconds", "Round trip beyond which leases end before the next are here: half of the shortest lease of the rules; no series where no rule leases.",
+		listedMetric[view.RegionPeer]{nowValue, "headgate_regions_lag_bound_seconds", "Round trip beyond which leases end before the next ones arrive: half of the shortest lease of the rules; no series if no rule leases.",
 			func(p *view.RegionPeer) float64 { return p.LagBound }, func(p *view.RegionPeer) bool { return p.LagBound > 0 }}))
 }

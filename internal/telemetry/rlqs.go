@@ -19,9 +19,9 @@ type RLQS struct {
 func (m *Metrics) WatchRLQS(read func() RLQS) {
 	m.register.MustRegister(sampled[RLQS]{read, []metric[RLQS]{
 		gauge("headgate_rlqs_streams", "Envoys that report what they let pass (RLQS).", func(s *RLQS) float64 { return float64(s.Streams) }),
-		gauge("headgate_rlqs_buckets", "Buckets of those Envoys, each counted for each of them.", func(s *RLQS) float64 { return float64(s.Buckets) }),
+		gauge("headgate_rlqs_buckets", "Buckets that Envoys report, each counted for each Envoy that does.", func(s *RLQS) float64 { return float64(s.Buckets) }),
 		counter("headgate_rlqs_reports_total", "Messages in which Envoys report.", func(s *RLQS) float64 { return float64(s.Reports) }),
-		counter("headgate_rlqs_assigned_total", "Assignments that Envoys were told of.", func(s *RLQS) float64 { return float64(s.Assigned) }),
+		counter("headgate_rlqs_assigned_total", "Assignments that were sent to Envoys.", func(s *RLQS) float64 { return float64(s.Assigned) }),
 		counter("headgate_rlqs_abandoned_total", "Buckets that Envoys were told to forget because no request came for a minute.", func(s *RLQS) float64 { return float64(s.Abandoned) }),
 		counter("headgate_rlqs_ignored_total", "Buckets in reports that were not answered, because they were malformed or there are too many.", func(s *RLQS) float64 { return float64(s.Ignored) }),
 		counter("headgate_rlqs_failed_total", "Charges of reports that the rules refused to take; it stays 0.", func(s *RLQS) float64 { return float64(s.Failed) }),

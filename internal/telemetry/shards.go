@@ -73,8 +73,8 @@ var shardMetrics = []metric[Shard]{
 	shardCounter("headgate_store_redirects_total", "Calls that the server sent to another one.", func(s *Shard) float64 { return float64(s.Redirected) }),
 	shardCounter("headgate_store_reseeds_total", "Buckets that were brought back to the server after a failover.", func(s *Shard) float64 { return float64(s.Reseeded) }),
 	shardCounter("headgate_store_flights_total", "Batches that concurrent checks were joined into.", func(s *Shard) float64 { return float64(s.Flights) }),
-	shardCounter("headgate_store_flight_callers_total", "Checks aboard of the batches that concurrent checks were joined into.", func(s *Shard) float64 { return float64(s.Callers) }),
-	shardCounter("headgate_store_flight_takes_total", "Limits that the checks aboard of batches asked for.", func(s *Shard) float64 { return float64(s.Takes) }),
+	shardCounter("headgate_store_flight_callers_total", "Checks in the batches that concurrent checks were joined into.", func(s *Shard) float64 { return float64(s.Callers) }),
+	shardCounter("headgate_store_flight_takes_total", "Limits that the checks in these batches asked for.", func(s *Shard) float64 { return float64(s.Takes) }),
 }
 
 var shardLabels = []string{"store", "shard"}
@@ -90,9 +90,9 @@ func shardCounter(name, help string, value func(*Shard) float64) metric[Shard] {
 // The metrics of a store as a whole; the label is store.
 var (
 	storeDuration = prometheus.NewDesc("headgate_store_call_duration_seconds",
-		"Time that calls of the servers of a store took, those given up included.", []string{"store"}, nil)
+		"Time that calls of the servers of a store took, including those that were given up.", []string{"store"}, nil)
 	storeSkew = prometheus.NewDesc("headgate_store_slot_skew_ratio",
-		"Calls of the busiest server of a store by those of the mean one, of the last minute; 1 is even. Only of stores with several servers.", []string{"store"}, nil)
+		"Calls of the busiest server of a store in the last minute, divided by the mean of its servers; 1 is even. Only for stores with several servers.", []string{"store"}, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -27,7 +27,7 @@ func (m *Metrics) WatchSharedRegions(read func() view.Regions) {
 		of(nowValue, "headgate_regions_told_unheard_hits", "Hits, over all keys, that the store of the region had not heard of in the last round.", func(t *told) float64 { return float64(t.Unheard) }),
 		of(nowValue, "headgate_regions_told_round_trip_seconds", "Time that the last answer of the store of the region took; 0 before the first.", func(t *told) float64 { return t.RoundTrip }),
 		of(prometheus.CounterValue, "headgate_regions_told_totals_total", "Counts of buckets that the store of the region was told.", func(t *told) float64 { return float64(t.Totals) }),
-		of(prometheus.CounterValue, "headgate_regions_told_failed_total", "Those of them that it did not answer; they are told again.", func(t *told) float64 { return float64(t.Failed) }),
+		of(prometheus.CounterValue, "headgate_regions_told_failed_total", "Counts of buckets that the store of the region did not answer; they are told again.", func(t *told) float64 { return float64(t.Failed) }),
 	}...))
 	type rule = view.SharedRule
 	shared := func(kind prometheus.ValueType, name, help string, value func(*rule) float64) listedMetric[rule] {

@@ -66,7 +66,7 @@ var (
 	workerLimit    = prometheus.NewDesc("headgate_worker_limit", "Adaptive limit on requests in flight.", nil, nil)
 	workerUpTo     = prometheus.NewDesc("headgate_worker_admits_up_to", "Requests in flight from which on a priority is shed.", []string{"priority"}, nil)
 	workerLatency  = prometheus.NewDesc("headgate_worker_latency_seconds", "Mean latency of requests, as the worker shedder sees it.", nil, nil)
-	workerBase     = prometheus.NewDesc("headgate_worker_base_latency_seconds", "Best latency of late, against which it is held.", nil, nil)
+	workerBase     = prometheus.NewDesc("headgate_worker_base_latency_seconds", "Best recent latency, with which the mean latency is compared.", nil, nil)
 
 	fleetKnown    = prometheus.NewDesc("headgate_fleet_usage_known", "1 while the usage of the fleet is known, else 0; then the fleet sheds nothing.", nil, nil)
 	fleetUsed     = prometheus.NewDesc("headgate_fleet_requests_per_second", "Requests per second that the whole fleet admits, while that is known.", nil, nil)

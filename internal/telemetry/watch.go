@@ -151,13 +151,13 @@ func (m *Metrics) WatchInspection(read func() []Inspection) {
 	type server = Inspection
 	told := func(s *server) bool { return s.Reachable }
 	m.register.MustRegister(newListed(read, []string{"store", "shard"}, func(s *server) []string { return []string{s.Store, s.Addr} }, []listedMetric[server]{
-		{nowValue, "headgate_store_inspected", "1 while the server tells of itself, 0 while it does not; the other figures are missing then.", func(s *server) float64 { return oneIf(s.Reachable) }, nil},
+		{nowValue, "headgate_store_inspected", "1 while the server answers questions about itself, else 0. Then the other figures are missing.", func(s *server) float64 { return oneIf(s.Reachable) }, nil},
 		{nowValue, "headgate_store_clock_offset_seconds", "Clock of the server minus that of this node.", func(s *server) float64 { return s.ClockOffset }, told},
 		{nowValue, "headgate_store_clock_error_seconds", "By how much the offset of the clock may be off, either way: half of the round trip.", func(s *server) float64 { return s.ClockError }, told},
 		{nowValue, "headgate_store_memory_bytes", "Memory that the server uses.", func(s *server) float64 { return float64(s.Memory) }, told},
 		{nowValue, "headgate_store_memory_max_bytes", "Memory that the server may use; missing where that is not bounded.", func(s *server) float64 { return float64(s.MaxMemory) }, func(s *server) bool { return s.Reachable && s.MaxMemory > 0 }},
-		{nowValue, "headgate_store_keys", "Keys of the server, those of others among them.", func(s *server) float64 { return float64(s.Keys) }, told},
-		{totalValue, "headgate_store_evicted_keys_total", "Keys that the server dropped for want of memory; each may be a fresh budget.", func(s *server) float64 { return float64(s.Evicted) }, told},
+		{nowValue, "headgate_store_keys", "Keys of the server, including those of other programs.", func(s *server) float64 { return float64(s.Keys) }, told},
+		{totalValue, "headgate_store_evicted_keys_total", "Keys that the server dropped because it had no memory left. The limit of each may begin anew.", func(s *server) float64 { return float64(s.Evicted) }, told},
 		{totalValue, "headgate_store_expired_keys_total", "Keys that the server dropped because their time was over.", func(s *server) float64 { return float64(s.Expired) }, told},
 	}...))
 }
