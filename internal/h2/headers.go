@@ -1,6 +1,7 @@
 package h2
 
 import (
+	"iter"
 	"strings"
 	"time"
 
@@ -36,6 +37,20 @@ func (h Header) Values(name string) (values []string) {
 		}
 	}
 	return values
+}
+
+// All returns the names, which are in lower case, and values of all fields in the order in which they came.
+func (h Header) All() iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		if h.block == nil {
+			return
+		}
+		for i := range h.block.fields {
+			if f := &h.block.fields[i]; !yield(f.Name, f.Value) {
+				return
+			}
+		}
+	}
 }
 
 // block is one decoded block of header fields.

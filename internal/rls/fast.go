@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/status"
 
 	"github.com/headgate/headgate/internal/h2"
 	"github.com/headgate/headgate/internal/inlet"
@@ -24,8 +23,7 @@ func (f fast) Enter(ctx context.Context, header h2.Header) (code uint32, text st
 		return 0, ""
 	}
 	if _, err := f.service.options.Admit(Caller{ctx: ctx, fields: header}); err != nil {
-		s := status.Convert(KeptOut(err))
-		return uint32(s.Code()), s.Message()
+		return codeOf(KeptOut(err))
 	}
 	return 0, ""
 }
@@ -58,8 +56,7 @@ func (c *call) reply(to *h2.Call) {
 		to.Reply = c.answer.append(to.Reply[:0])
 		return
 	}
-	s := status.Convert(c.err)
-	to.Code, to.Status = uint32(s.Code()), s.Message()
+	to.Code, to.Status = codeOf(c.err)
 }
 
 // greet does the handshake of a connection, and returns a context in which Caller finds who is

@@ -146,9 +146,10 @@ func NewServer(o Options) *Server {
 	} else {
 		s.grpc.RegisterService(&serviceDesc, service)
 	}
-	healthpb.RegisterHealthServer(s.grpc, s.health)
+	services := registrar{s.grpc, s.own, &o}
+	healthpb.RegisterHealthServer(services, s.health)
 	if o.Register != nil {
-		o.Register(s.grpc)
+		o.Register(services)
 	}
 	s.SetServing(true)
 	return s

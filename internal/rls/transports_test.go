@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/headgate/headgate"
@@ -190,7 +191,13 @@ func FuzzTransports(f *testing.F) {
 	} {
 		add(raw{path: fullMethod, contentType: grpc, body: body})
 		add(raw{path: fullMethod, contentType: grpc, body: body, piece: 3, timeout: "1H"})
+		add(raw{path: healthpb.Health_Check_FullMethodName, contentType: grpc, body: body})
 	}
+	unknown, err := proto.Marshal(&healthpb.HealthCheckRequest{Service: "nobody"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	add(raw{path: healthpb.Health_Check_FullMethodName, contentType: grpc, body: framed(unknown), timeout: "1S"})
 	for _, c := range []raw{
 		{path: fullMethod, contentType: "application/grpc+proto"}, {path: fullMethod, contentType: "application/grpc+json"},
 		{path: fullMethod, contentType: "application/grpc;x"}, {path: fullMethod, contentType: "text/plain"}, {path: fullMethod},

@@ -1,0 +1,153 @@
+package rls
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+const sayMethod = "/test.Say/Say"
+
+// say is a service of one unary method that answers a text by say.
+func say(say func(ctx context.Context, text string) (string, error)) func(grpc.ServiceRegistrar) {
+	handler := func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		in := new(wrapperspb.StringValue)
+		if err := decode(in); err != nil {
+			return nil, err
+		}
+		text, err := say(ctx, in.Value)
+		return wrapperspb.String(text), err
+	}
+	return func(s grpc.ServiceRegistrar) {
+		s.RegisterService(&grpc.ServiceDesc{ServiceName: "test.Say", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Say", Handler: handler}}}, struct{}{})
+	}
+}
+
+// TestUnaryMethods: a method of another service gets the fields, the peer and the deadline of a
+// call, its errors are statuses, and who may not call it is kept out.
+func TestUnaryMethods(t *testing.T) { overEach(t, testUnaryMethods) }
+
+func testUnaryMethods(t *testing.T, own bool) {
+	asked := func(ctx context.Context, text string) (string, error) {
+		from, _ := peer.FromContext(ctx)
+		_, dated := ctx.Deadline()
+		switch text {
+		case "fail":
+			return "", status.Error(codes.NotFound, oddText)
+		case "wait":
+			<-ctx.Done()
+			return "", ctx.Err()
+		}
+		return fmt.Sprintln(len(text), incoming(ctx)["tell"], from.Addr.Network(), dated), nil
+	}
+	conn := serve(t, Options{Checker: allow, Own: own, Register: say(asked), Entrances: map[string]func(context.Context) error{
+		sayMethod: func(ctx context.Context) error {
+			if incoming(ctx)["stranger"] != nil {
+				return status.Error(codes.PermissionDenied, "who are you?")
+			}
+			return nil
+		},
+	}})
+	ask := func(ctx context.Context, text string, options ...grpc.CallOption) string {
+		t.Helper()
+		out := new(wrapperspb.StringValue)
+		err := conn.Invoke(metadata.AppendToOutgoingContext(ctx, "tell", "a", "tell", "b"), sayMethod, wrapperspb.String(text), out, options...)
+		if err != nil {
+			return status.Code(err).String() + " " + status.Convert(err).Message()
+		}
+		return out.Value
+	}
+	endless, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	short, end := context.WithTimeout(endless, 50*time.Millisecond)
+	t.Cleanup(end)
+	for _, c := range []struct{ got, want string }{
+		{ask(soon(t), "x"), "1 [a b] tcp true\n"},
+		{ask(endless, "xx"), "2 [a b] tcp false\n"},
+		{ask(endless, strings.Repeat("x", 70_000)), "70000 [a b] tcp false\n"}, // beyond what is read together
+		{ask(endless, "xxx", grpc.UseCompressor(gzip.Name)), "3 [a b] tcp false\n"},
+		{ask(endless, "fail"), "NotFound " + oddText},
+		{ask(metadata.AppendToOutgoingContext(endless, "stranger", "1"), "x"), "PermissionDenied who are you?"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q in place of %q", c.got, c.want)
+		}
+	}
+	if got := ask(short, "wait"); !strings.HasPrefix(got, "DeadlineExceeded ") {
+		t.Errorf("beyond its deadline: %q", got)
+	}
+}
+
+// TestUnaryCallsOfOneRead: calls that are read together are handled side by side, and one that
+// panics is answered as a fault while the others have their answers.
+func TestUnaryCallsOfOneRead(t *testing.T) {
+	const calls = 3
+	var here, panics atomic.Int32
+	all := make(chan struct{})
+	asked := func(_ context.Context, text string) (string, error) {
+		if here.Add(1) == calls {
+			close(all)
+		}
+		<-all // until the others are there
+		if text == "b" {
+			panic("a bug")
+		}
+		return text, nil
+	}
+	conn := serve(t, Options{Checker: allow, Own: true, Register: say(asked), OnPanic: func(any, []byte) { panics.Add(1) }})
+	nc, err := net.Dial("tcp", conn.Target())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	_ = nc.SetDeadline(time.Now().Add(patience))
+	sent := opening()
+	for i, text := range []string{"a", "b", "c"} {
+		message, err := proto.Marshal(wrapperspb.String(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := raw{path: sayMethod, contentType: "application/grpc", body: framed(message)}
+		sent = append(sent, one.frames(uint32(2*i+1))...)
+	}
+	if _, err := nc.Write(sent); err != nil {
+		t.Fatal(err)
+	}
+	fr := http2.NewFramer(nc, nc)
+	answers := map[uint32]string{}
+	for ended := 0; ended < calls; {
+		f, err := fr.ReadFrame()
+		if err != nil {
+			t.Fatalf("after %v: %v", answers, err)
+		}
+		switch f := f.(type) {
+		case *http2.DataFrame:
+			out := new(wrapperspb.StringValue)
+			if err := proto.Unmarshal(f.Data()[5:], out); err != nil {
+				t.Fatal(err)
+			}
+			answers[f.StreamID] = out.Value
+		case *http2.HeadersFrame:
+			if f.StreamEnded() {
+				ended++
+			}
+		}
+	}
+	if len(answers) != 2 || answers[1] != "a" || answers[5] != "c" || panics.Load() != 1 {
+		t.Errorf("answers %v, %d panics", answers, panics.Load())
+	}
+}
