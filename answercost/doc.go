@@ -1,7 +1,6 @@
-// Package answercost reads out of a request to a language model, and out of its answer
-// while that passes by, what they cost: from the numbers that the answer tells of itself, in
-// a JSON body or in server-sent events, by the names of OpenAI, of Anthropic, or by paths of
-// one's own.
+// Package answercost reads what a request to a language model and its answer cost, while the
+// answer passes through: from the numbers in the answer, in a JSON body or in server-sent
+// events, by the names of OpenAI, of Anthropic, or by paths of one's own.
 //
 //	meter := shape.Meter(asked, header)
 //	meter.Write(part) // each part of the body, as it passes

@@ -1,5 +1,5 @@
-// Package accountfile keeps the accounts of a snapshot in a file on the local disk, of
-// which only an index and those that were asked for of late are in memory.
+// Package accountfile keeps the accounts of a snapshot in a file on the local disk, with
+// only an index and the accounts that were asked for recently in memory.
 //
 // A file is written once and never changed. It has, one after the other:
 //

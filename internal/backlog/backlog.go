@@ -1,4 +1,4 @@
-// Package backlog ends listeners without hanging up on who waits to be accepted.
+// Package backlog closes listeners without resetting connections that wait to be accepted.
 //
 // The kernel takes connections before a server does, and keeps them in the backlog of the
 // listener. When a listener is closed, all that wait there are reset, although their clients

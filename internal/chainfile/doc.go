@@ -1,5 +1,5 @@
-// Package chainfile takes the log of changes out of its database: into an export that is
-// verified without it, and into heads, which say what the log was at some time.
+// Package chainfile exports the log of changes from its database, and verifies it without
+// the database: it writes whole exports, and heads, which say what the log was at some time.
 //
 // Whoever may write the database may write all of the log anew, with hashes that fit. What
 // shows that is a head that was kept elsewhere: it is of one history alone. A signed one

@@ -9,7 +9,7 @@ import (
 
 type lintCmd struct {
 	ruleFlags `embed:""`
-	Front     []lint.Front `enum:"http,grpc,auth,redis" placeholder:"NAME" help:"A way in that the rules are for: grpc (Envoy's rate limit filter), auth (gateways), http (the HTTP API), redis (clients of Redis); may be repeated. What rules ask for and it cannot do is found too."`
+	Front     []lint.Front `enum:"http,grpc,auth,redis" placeholder:"NAME" help:"A front that the rules are for: grpc (Envoy's rate limit filter), auth (gateways), http (the HTTP API), redis (clients of Redis); may be repeated. What rules ask for and it cannot do is found too."`
 	Paths     []string     `arg:"" name:"file_or_dir" help:"Rule files, directories of them, or - for standard input."`
 }
 

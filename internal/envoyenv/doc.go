@@ -1,5 +1,5 @@
 // Package envoyenv reads the environment of envoyproxy/ratelimit, so that Headgate can
-// stand where that service stood: with the variables of its container, and no others.
+// take the place of that service: with the variables of its container, and no others.
 //
 // Each of its 114 variables is in one table, with its type and default. A variable is
 // mapped to settings of Headgate, accepted without an effect, or refused where leaving it

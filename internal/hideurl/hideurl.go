@@ -1,4 +1,4 @@
-// Package hideurl takes addresses, which may hold secrets, out of what is said of calls that failed.
+// Package hideurl removes addresses, which may contain secrets, from the errors of calls.
 package hideurl
 
 import (

@@ -1,4 +1,4 @@
-// Package hostguard refuses requests for hosts by whose name nobody should ask.
+// Package hostguard refuses requests whose Host is not a name of this server.
 package hostguard
 
 import (

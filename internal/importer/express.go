@@ -64,7 +64,7 @@ func readExpress(r *reader) error {
 			}
 		case "statusCode":
 			if text != "429" {
-				r.elsewhere(key.Line, what, "the way in answers denials: 429, or what a gateway makes of it")
+				r.elsewhere(key.Line, what, "the front answers denials: 429, or what a gateway makes of it")
 			}
 		case "message":
 			r.elsewhere(key.Line, what, "answer.message of rules is the sentence in the body")

@@ -371,7 +371,7 @@ func (k *kongReader) config(p *kongPlugin, config *yaml.Node) {
 			}
 		case "error_code":
 			if text != "429" {
-				k.elsewhere(key.Line, what, "the way in answers denials: 429, or what a gateway makes of it")
+				k.elsewhere(key.Line, what, "the front answers denials: 429, or what a gateway makes of it")
 			}
 		case "error_message":
 			k.elsewhere(key.Line, what, "answer.message of rules is the sentence in the body")

@@ -348,7 +348,7 @@ func (n *nginxReader) other(d *directive) {
 		if len(d.words) == 2 && d.words[1] == "429" {
 			return
 		}
-		n.elsewhere(d.line, d.text(), "the way in answers denials: 429, or what a gateway makes of it")
+		n.elsewhere(d.line, d.text(), "the front answers denials: 429, or what a gateway makes of it")
 	case "limit_req_log_level", "limit_conn_log_level":
 		n.elsewhere(d.line, d.text(), "denials are counted in the metrics")
 	case "limit_rate", "limit_rate_after":

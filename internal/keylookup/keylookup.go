@@ -1,5 +1,5 @@
-// Package keylookup asks a service over HTTP which API keys were given to someone, by
-// their names.
+// Package keylookup asks a service over HTTP whether an API key was given out, by the hash
+// of the key.
 package keylookup
 
 import (

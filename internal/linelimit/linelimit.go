@@ -1,4 +1,4 @@
-// Package linelimit keeps one cause from writing a log full.
+// Package linelimit keeps one cause from filling a log.
 package linelimit
 
 import (

@@ -1,5 +1,5 @@
-// Package manual says what a command line has in the languages of others: as pages for man,
-// and as scripts by which shells complete words. Both are made of the table that the parser
+// Package manual makes pages for man, and scripts by which shells complete words, from a
+// command line. Both are made of the table that the parser
 // reads, so they cannot tell of flags that are not there.
 package manual
 

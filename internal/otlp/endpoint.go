@@ -1,6 +1,6 @@
-// Package otlp says where a collector is that is told something by OTLP over HTTP
-// (OpenTelemetry Protocol 1.x), and how it is asked: by a setting of Headgate, or by the variables
-// of the environment that OpenTelemetry's specification names. It sends nothing itself.
+// Package otlp says where a collector of OTLP over HTTP (OpenTelemetry Protocol 1.x) is, and how
+// to call it: by a setting of Headgate, or by the variables of the environment that
+// OpenTelemetry's specification names. It sends nothing itself.
 package otlp
 
 import (

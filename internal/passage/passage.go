@@ -1,6 +1,6 @@
-// Package passage is the way of this process to something that it leans on, such as a store
-// or a database: the connections there, which can be cut and held up on purpose, while
-// whoever is at the other end notices no more than that a client goes.
+// Package passage has the connections of this process to something that it needs, such as a
+// store or a database: they can be cut and delayed on purpose, while the other end notices no
+// more than that a client goes.
 //
 // It is for drills. What is cut fails as it does when nobody listens: those who ask find out
 // as they would in an outage, and recover as they would after one. A passage that is open

@@ -1,6 +1,6 @@
-// Package refusals counts whom the doors of Headgate turn away, and tells of it without
-// letting an attack fill the log: at once of the first refusal of its kind, and then once a
-// minute of all since, with how many there were and of how many networks.
+// Package refusals counts requests that are refused because of who asks, and logs them without
+// letting an attack fill the log: the first refusal of its kind at once, and then once a
+// minute how many there were, and of how many networks.
 //
 // Nothing of a credential is kept or told. Of an address only its network is, as in events
 // of decisions.

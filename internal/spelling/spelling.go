@@ -1,4 +1,4 @@
-// Package spelling finds what somebody meant who has misspelt a name.
+// Package spelling finds the name that somebody meant who has misspelt it.
 package spelling
 
 import (

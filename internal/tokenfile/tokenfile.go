@@ -1,5 +1,5 @@
-// Package tokenfile is the tokens that people and programs show, and the files that list
-// them: a token is made once and kept nowhere, a file has its hash. Who may do what with
+// Package tokenfile makes the tokens that people and programs show, and reads the files that
+// list them: a token is made once and kept nowhere, a file has its hash. Who may do what with
 // one is elsewhere.
 package tokenfile
 

@@ -1,5 +1,5 @@
-// Package webhook tells others over HTTP what happens to quotas, and knows what is
-// told to Headgate in the same way.
+// Package webhook sends events about quotas to others over HTTP, and reads events that
+// others send to Headgate.
 //
 // Out: a Notifier sees decisions. When a tenant has used a share of a quota it sends
 // an event to each receiver that the file names: once for each tenant, limit,

@@ -1,4 +1,4 @@
-// Package lint finds what is valid in a set of rules, but hardly meant.
+// Package lint finds what is valid in a set of rules, but probably not meant.
 package lint
 
 import (

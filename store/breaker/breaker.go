@@ -1,4 +1,4 @@
-// Package breaker keeps callers from asking what has failed of late.
+// Package breaker keeps callers from asking a server that has just failed.
 //
 // A Breaker watches the calls to one shard of a store. It opens when calls fail
 // in a row, or when too large a part of the recent ones failed or were slow;

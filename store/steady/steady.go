@@ -1,5 +1,5 @@
-// Package steady tells the time by which a node counts how long what it holds lasts, and
-// notices when that time cannot be trusted: a machine that was suspended may have stopped its
+// Package steady has the clock by which leases and other things that a node holds end, and
+// notices when this clock cannot be trusted: a machine that was suspended may have stopped its
 // monotonic clock.
 package steady
 
