@@ -363,7 +363,7 @@ func (x *explainer) verdict(d *limit.Decision, after *headgate.Verdict) string {
 	sum := fmt.Sprintf("%d asked -> %d", hits, d.Limit-d.Remaining+hits)
 	switch {
 	case a.Allowed && d.Remaining == a.Remaining:
-		return fmt.Sprintf("%s <= %d: allowed, and charged nothing, since the request is denied", sum, d.Limit)
+		return fmt.Sprintf("%s <= %d: allowed, and charged nothing, because the request is denied", sum, d.Limit)
 	case a.Allowed:
 		return fmt.Sprintf("%s <= %d: allowed, %d left", sum, d.Limit, a.Remaining)
 	case a.Never:
