@@ -106,17 +106,10 @@ func (c *Checker) Commit(ctx context.Context, r reservation.Reservation, actual 
 			return reservation.Undecided, fmt.Errorf("remote commit: %w: %d; hint: 0 to %d", headgate.ErrHits, hits, int64(limit.MaxQuota))
 		}
 	}
-	for _, a := range actual.Attributes {
-		if !utf8.ValidString(a.Key) || !utf8.ValidString(a.Value) {
-			c.counts.refused.Add(1)
-			return reservation.Undecided, fmt.Errorf("remote commit: attribute %q is not UTF-8", a.Key)
-		}
-		if body.Attributes == nil {
-			body.Attributes = make(map[string]string, len(actual.Attributes))
-		}
-		if _, given := body.Attributes[a.Key]; !given {
-			body.Attributes[a.Key] = a.Value
-		}
+	var err error
+	if body.Attributes, err = encodeAttributes(actual.Attributes); err != nil {
+		c.counts.refused.Add(1)
+		return reservation.Undecided, fmt.Errorf("remote commit: %w", err)
 	}
 	return c.settle(ctx, "commit", body, resp)
 }

@@ -119,18 +119,26 @@ func encodeCheck(r *headgate.Request) (wireCheck, error) {
 		}
 		c.Descriptors[i] = encodeDescriptor(d)
 	}
-	for _, a := range r.Attributes {
+	var err error
+	c.Attributes, err = encodeAttributes(r.Attributes)
+	return c, err
+}
+
+// encodeAttributes returns what is sent as attributes: of two with one key the first.
+func encodeAttributes(list []descriptor.Entry) (map[string]string, error) {
+	var attributes map[string]string
+	for _, a := range list {
 		if !utf8.ValidString(a.Key) || !utf8.ValidString(a.Value) {
-			return wireCheck{}, fmt.Errorf("attribute %q is not UTF-8", a.Key)
+			return nil, fmt.Errorf("attribute %q is not UTF-8", a.Key)
 		}
-		if c.Attributes == nil {
-			c.Attributes = make(map[string]string, len(r.Attributes))
+		if attributes == nil {
+			attributes = make(map[string]string, len(list))
 		}
-		if _, given := c.Attributes[a.Key]; !given {
-			c.Attributes[a.Key] = a.Value
+		if _, given := attributes[a.Key]; !given {
+			attributes[a.Key] = a.Value
 		}
 	}
-	return c, nil
+	return attributes, nil
 }
 
 // validate refuses what headgate.Limiter refuses, by the same errors.

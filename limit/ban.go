@@ -97,13 +97,11 @@ func refundBan(l *Limit, s *State, now, denials int64) {
 }
 
 func checkBan(s *Spec) error {
-	if s.Algorithm != Ban {
-		if s.BanFor != 0 {
-			return &SpecError{"ban_for", "is not for " + s.Algorithm.String(), "only ban denies everything for a time"}
-		}
-		return nil
-	}
 	switch {
+	case s.Algorithm != Ban && s.BanFor != 0:
+		return &SpecError{"ban_for", "is not for " + s.Algorithm.String(), "only ban denies everything for a time"}
+	case s.Algorithm != Ban:
+		return nil
 	case s.Quota < 1:
 		return &SpecError{"quota", "of a ban is below 1", "it is the number of denials that lead to it"}
 	case s.BanFor <= 0 || s.BanFor > MaxBan:

@@ -3,6 +3,7 @@ package limit
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -39,10 +40,8 @@ func (u CalendarUnit) String() string {
 
 // ParseCalendarUnit is the inverse of String.
 func ParseCalendarUnit(name string) (CalendarUnit, error) {
-	for u := CalendarDay; u <= CalendarYear; u++ {
-		if calendarUnitNames[u] == name {
-			return u, nil
-		}
+	if u := slices.Index(calendarUnitNames[:], name); u > 0 {
+		return CalendarUnit(u), nil
 	}
 	return 0, fmt.Errorf("unknown calendar unit %q; hint: one of day, week, month, year", name)
 }

@@ -367,10 +367,7 @@ func (l *Limit) countBacklog(s *State, uses []made, now int64) {
 	last := int64(0)
 	for _, u := range slices.Backward(uses) {
 		backlog = backlog.less(span{whole: u.at - last}, l.den)
-		backlog = backlog.plus(l.drainTime(min(u.hits, l.capacity+1)), l.den)
-		if backlog.exceeds(l.tolerance) {
-			backlog = l.tolerance
-		}
+		backlog = l.filled(backlog, min(u.hits, l.capacity+1), l.tolerance)
 		last = u.at
 	}
 	if backlog = backlog.less(span{whole: now - last}, l.den); backlog != (span{}) {

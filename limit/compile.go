@@ -211,32 +211,23 @@ func checkBurst(s *Spec) error {
 }
 
 func checkSubWindows(s *Spec) error {
-	if s.Algorithm != SubWindows {
-		if s.SubWindows != 0 {
-			return &SpecError{"sub_windows", fmt.Sprintf("is not for %v", s.Algorithm), "use algorithm sub_windows"}
-		}
-		if s.Strict {
-			return &SpecError{"strict", fmt.Sprintf("is not for %v", s.Algorithm), "use algorithm sub_windows"}
-		}
-		return nil
-	}
-	if s.SubWindows != 0 && (s.SubWindows < MinSubWindows || s.SubWindows > MaxSubWindows) {
+	switch {
+	case s.Algorithm != SubWindows && s.SubWindows != 0:
+		return &SpecError{"sub_windows", fmt.Sprintf("is not for %v", s.Algorithm), "use algorithm sub_windows"}
+	case s.Algorithm != SubWindows && s.Strict:
+		return &SpecError{"strict", fmt.Sprintf("is not for %v", s.Algorithm), "use algorithm sub_windows"}
+	case s.SubWindows != 0 && (s.SubWindows < MinSubWindows || s.SubWindows > MaxSubWindows):
 		return &SpecError{"sub_windows", fmt.Sprintf("%d is not in %d to %d", s.SubWindows, MinSubWindows, MaxSubWindows), fmt.Sprintf("0 means %d", defaultSubWindows)}
 	}
 	return nil
 }
 
 func checkQueue(s *Spec) error {
-	if s.Algorithm != LeakyQueue {
-		if s.MaxDelay != 0 {
-			return &SpecError{"max_delay", fmt.Sprintf("is not for %v", s.Algorithm), "only leaky_queue delays hits"}
-		}
-		if s.MaxQueue != 0 {
-			return &SpecError{"max_queue", fmt.Sprintf("is not for %v", s.Algorithm), "only leaky_queue delays hits"}
-		}
-		return nil
-	}
 	switch {
+	case s.Algorithm != LeakyQueue && s.MaxDelay != 0:
+		return &SpecError{"max_delay", fmt.Sprintf("is not for %v", s.Algorithm), "only leaky_queue delays hits"}
+	case s.Algorithm != LeakyQueue && s.MaxQueue != 0:
+		return &SpecError{"max_queue", fmt.Sprintf("is not for %v", s.Algorithm), "only leaky_queue delays hits"}
 	case s.MaxDelay < 0:
 		return &SpecError{"max_delay", fmt.Sprintf("%v is negative", s.MaxDelay), "0 means the period"}
 	case s.MaxDelay%time.Microsecond != 0:

@@ -49,14 +49,10 @@ func DecideInPlace(l *Limit, s *State, now Micros, hits int64, d *Decision) {
 		decideSubWindows(l, s, at, hits, d)
 	case SlidingLog:
 		decideSlidingLog(l, s, at, hits, d)
-	case TokenBucket:
-		decideTokenBucket(l, s, at, hits, d)
-	case LeakyBucket:
-		decideLeakyBucket(l, s, at, hits, d)
+	case TokenBucket, LeakyBucket, GCRA:
+		decideTAT(l, s, at, hits, d)
 	case LeakyQueue:
 		decideLeakyQueue(l, s, at, hits, d)
-	case GCRA:
-		decideGCRA(l, s, at, hits, d)
 	case Concurrency:
 		decideConcurrency(l, s, at, hits, d)
 	case Ban:

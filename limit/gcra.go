@@ -16,7 +16,3 @@ package limit
 // most Burst + t*Quota/Period.
 //
 // Limit is Burst. Redis-cell's max_burst is Burst-1.
-
-func decideGCRA(l *Limit, s *State, now, hits int64, d *Decision) {
-	decideTAT(l, s, now, hits, d)
-}

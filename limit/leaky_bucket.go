@@ -15,7 +15,3 @@ package limit
 //
 // The level is (TAT-now)*Quota/Period; state and arithmetic are those of tat.go
 // with a Burst of 1.
-
-func decideLeakyBucket(l *Limit, s *State, now, hits int64, d *Decision) {
-	decideTAT(l, s, now, hits, d)
-}

@@ -2,6 +2,7 @@ package limit
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -84,10 +85,8 @@ func (a Algorithm) String() string {
 
 // ParseAlgorithm is the inverse of String.
 func ParseAlgorithm(name string) (Algorithm, error) {
-	for a, n := range algorithmNames {
-		if n == name {
-			return Algorithm(a), nil
-		}
+	if a := slices.Index(algorithmNames[:], name); a >= 0 {
+		return Algorithm(a), nil
 	}
 	return 0, fmt.Errorf("unknown algorithm %q; hint: one of sliding_window, fixed_window, sub_windows, sliding_log, token_bucket, leaky_bucket, leaky_queue, gcra, concurrency, ban", name)
 }
@@ -173,10 +172,8 @@ func (c Carry) String() string {
 
 // ParseCarry is the inverse of String.
 func ParseCarry(name string) (Carry, error) {
-	for c, n := range carryNames {
-		if n == name {
-			return Carry(c), nil
-		}
+	if c := slices.Index(carryNames[:], name); c >= 0 {
+		return Carry(c), nil
 	}
 	return 0, fmt.Errorf("unknown carry-over %q; hint: carry, proportional or reset", name)
 }

@@ -222,11 +222,7 @@ func (l *Limit) upToDate(s *State, hits, now, last int64) State {
 		if backlog.exceeds(most) {
 			most = backlog
 		}
-		if more := l.drainTime(hits); more.exceeds(most) {
-			backlog = most
-		} else if backlog = backlog.plus(more, l.den); backlog.exceeds(most) {
-			backlog = most
-		}
+		backlog = l.filled(backlog, hits, most)
 	}
 	var after State
 	if backlog != (span{}) {

@@ -137,10 +137,11 @@ func (l *Limit) backlogAt(s *State, now int64) (backlog span, moved bool) {
 	if s.Kind != 1+uint8(l.Algorithm) {
 		return span{}, false
 	}
-	if s.A < 0 {
-		return l.debtAt(s, now)
+	tat, most := s.A, l.tolerance
+	if tat < 0 { // the bucket owed at its last change
+		tat, most = -max(tat, -math.MaxInt64), l.owed
 	}
-	whole, part := clampStored(s.A), max(s.B, 0)
+	whole, part := clampStored(tat), max(s.B, 0)
 	if part >= l.den {
 		whole, part = whole+1, 0
 	}
@@ -148,24 +149,8 @@ func (l *Limit) backlogAt(s *State, now int64) (backlog span, moved bool) {
 		return span{}, false
 	}
 	backlog = span{whole - now, part}
-	if backlog.exceeds(l.tolerance) {
-		return l.tolerance, true
-	}
-	return backlog, false
-}
-
-// debtAt is backlogAt for a bucket that owed at its last change.
-func (l *Limit) debtAt(s *State, now int64) (backlog span, moved bool) {
-	whole, part := clampStored(-max(s.A, -math.MaxInt64)), max(s.B, 0)
-	if part >= l.den {
-		whole, part = whole+1, 0
-	}
-	if whole < now {
-		return span{}, false
-	}
-	backlog = span{whole - now, part}
-	if backlog.exceeds(l.owed) {
-		return l.owed, true
+	if backlog.exceeds(most) {
+		return most, true
 	}
 	return backlog, false
 }
@@ -223,10 +208,15 @@ func refundTAT(l *Limit, s *State, now, hits int64) {
 // need be.
 func chargeTAT(l *Limit, s *State, now, hits int64) {
 	backlog, _ := l.backlogAt(s, now)
-	if more := l.drainTime(hits); more.exceeds(l.owed) {
-		backlog = l.owed
-	} else if backlog = backlog.plus(more, l.den); backlog.exceeds(l.owed) {
-		backlog = l.owed
+	l.saveTAT(s, now, l.filled(backlog, hits, l.owed))
+}
+
+// filled returns a backlog with hits poured in; what is more than most flows over.
+func (l *Limit) filled(backlog span, hits int64, most span) span {
+	if more := l.drainTime(hits); !more.exceeds(most) {
+		if backlog = backlog.plus(more, l.den); !backlog.exceeds(most) {
+			return backlog
+		}
 	}
-	l.saveTAT(s, now, backlog)
+	return most
 }

@@ -19,7 +19,3 @@ package limit
 //
 // Limit is Burst; Remaining is the number of whole tokens; RetryAfter is the
 // time until there are as many tokens as hits; ResetAfter until it is full.
-
-func decideTokenBucket(l *Limit, s *State, now, hits int64, d *Decision) {
-	decideTAT(l, s, now, hits, d)
-}

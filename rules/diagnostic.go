@@ -19,10 +19,7 @@ const (
 
 // String returns "error" or "warning".
 func (s Severity) String() string {
-	if s == SeverityWarning {
-		return "warning"
-	}
-	return "error"
+	return [...]string{"error", "warning"}[s]
 }
 
 // Diagnostic says what is wrong with a rule file, where, and what to do.

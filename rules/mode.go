@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -89,14 +90,6 @@ type Mode struct {
 	Regions Regions
 }
 
-// syncInterval returns the interval in force.
-func (m *Mode) syncInterval() time.Duration {
-	if m.SyncInterval == 0 {
-		return DefaultSyncInterval
-	}
-	return m.SyncInterval
-}
-
 // Leases reports whether the rule asks for hits to be taken in advance. Without a word
 // they may be too, see Rule.LeasesHot.
 func (m *Mode) Leases() bool { return m.Consistency == Leased || m.HotKeys == HotLease }
@@ -108,7 +101,7 @@ func (m Mode) String() string {
 	text := m.Consistency.String()
 	switch {
 	case m.Consistency == Synced:
-		text += " every " + DurationText(m.syncInterval())
+		text += " every " + DurationText(cmp.Or(m.SyncInterval, DefaultSyncInterval))
 	case m.Consistency == Leased:
 		text += m.ttlText()
 	case m.HotKeys == HotLease:

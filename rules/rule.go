@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -79,16 +80,10 @@ func (c Cost) Of(value string) int64 {
 	switch {
 	case err == nil && cost <= uint64(c.Max):
 		return int64(cost)
-	case err == nil, isTooLarge(err):
+	case err == nil, errors.Is(err, strconv.ErrRange):
 		return c.Max
 	}
 	return 1
-}
-
-// isTooLarge reports whether a number failed to parse for its size alone.
-func isTooLarge(err error) bool {
-	numError, ok := err.(*strconv.NumError)
-	return ok && numError.Err == strconv.ErrRange
 }
 
 // Role says what a limit of a rule is for.

@@ -11,18 +11,12 @@ import (
 
 // String returns "leaf" or "path", as rules write it.
 func (m MatchMode) String() string {
-	if m == Path {
-		return "path"
-	}
-	return "leaf"
+	return [...]string{"leaf", "path"}[m]
 }
 
 // String returns "all_or_nothing" or "independent", as rules write it.
 func (c Consumption) String() string {
-	if c == Independent {
-		return "independent"
-	}
-	return "all_or_nothing"
+	return [...]string{"all_or_nothing", "independent"}[c]
 }
 
 // String returns "open", "closed", "local" or "open_unbounded", as rules write it.

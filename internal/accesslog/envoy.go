@@ -53,7 +53,7 @@ func ParseEnvoy(line string, into *Line) error {
 	if into.Status, ok = status(s.word()); !ok {
 		return s.broken("status")
 	}
-	into.Limited = hasFlag(s.word(), rateLimited)
+	into.Limited = slices.Contains(strings.Split(s.word(), ","), rateLimited)
 	for range 4 { // bytes received and sent, durations
 		s.word()
 	}
@@ -73,5 +73,3 @@ func ParseEnvoy(line string, into *Line) error {
 	into.Method, into.Target = method, target
 	return nil
 }
-
-func hasFlag(flags, flag string) bool { return slices.Contains(strings.Split(flags, ","), flag) }

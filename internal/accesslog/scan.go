@@ -3,6 +3,7 @@ package accesslog
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -86,8 +87,8 @@ func unescaped(text string) string {
 		}
 		next := text[i+1]
 		if next == 'x' && i+3 < len(text) {
-			if high, low := digit(text[i+2]), digit(text[i+3]); high >= 0 && low >= 0 {
-				b.WriteByte(byte(high<<4 | low))
+			if code, err := strconv.ParseUint(text[i+2:i+4], 16, 8); err == nil {
+				b.WriteByte(byte(code))
 				i += 3
 				continue
 			}
@@ -106,31 +107,11 @@ func unescaped(text string) string {
 	return b.String()
 }
 
-func digit(c byte) int {
-	switch {
-	case c >= '0' && c <= '9':
-		return int(c - '0')
-	case c >= 'a' && c <= 'f':
-		return int(c-'a') + 10
-	case c >= 'A' && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return -1
-}
-
 // number returns the digits of text as a number, which is not ok when there are others, none, or
 // more than nine.
 func number(text string) (n int, ok bool) {
-	if text == "" || len(text) > 9 {
-		return 0, false
-	}
-	for i := range len(text) {
-		if text[i] < '0' || text[i] > '9' {
-			return 0, false
-		}
-		n = n*10 + int(text[i]-'0')
-	}
-	return n, true
+	digits, err := strconv.ParseUint(text, 10, 32)
+	return int(digits), err == nil && len(text) <= 9
 }
 
 // status returns what a status of HTTP says, which has three digits.

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/headgate/headgate/rules"
@@ -30,12 +31,9 @@ func (f *holdFacts) of(set *rules.Set) bool {
 	if last := f.last.Load(); last != nil && last.set == set {
 		return last.holds
 	}
-	fact := &holdFact{set: set}
-	for _, r := range set.Rules() {
-		for _, l := range r.Limits {
-			fact.holds = fact.holds || l.Role == rules.InFlight || l.Role == rules.Sustained
-		}
-	}
+	fact := &holdFact{set, slices.ContainsFunc(set.Rules(), func(r *rules.Rule) bool {
+		return r.LimitOf(rules.InFlight) != nil || r.LimitOf(rules.Sustained) != nil
+	})}
 	f.last.Store(fact)
 	return fact.holds
 }

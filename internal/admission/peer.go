@@ -42,10 +42,7 @@ func PeerAddr(peer string) netip.Addr {
 	if _, address, ok := ipv4(peer); ok {
 		return netip.AddrFrom4(address)
 	}
-	parsed, err := netip.ParseAddrPort(peer)
-	if err != nil {
-		return netip.Addr{}
-	}
+	parsed, _ := netip.ParseAddrPort(peer)
 	return parsed.Addr().Unmap().WithZone("")
 }
 

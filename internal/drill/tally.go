@@ -1,6 +1,7 @@
 package drill
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -41,10 +42,7 @@ func (t *Tally) Note(by By, admitted bool, took time.Duration) {
 	} else {
 		t.by[by].denied.Add(1)
 	}
-	bucket := 0
-	for bucket < len(LatencyBounds) && took > LatencyBounds[bucket] {
-		bucket++
-	}
+	bucket, _ := slices.BinarySearch(LatencyBounds[:], took)
 	t.buckets[bucket].Add(1)
 	for us := took.Microseconds(); ; {
 		longest := t.longest.Load()

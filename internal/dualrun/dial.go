@@ -3,7 +3,6 @@ package dualrun
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net/url"
 	"time"
 
@@ -30,7 +29,7 @@ func Dial(text string) (conn *grpc.ClientConn, name string, err error) {
 	params, err := files.Take(values, "")
 	switch {
 	case err != nil:
-		return nil, "", fmt.Errorf("%w", err)
+		return nil, "", err
 	case params.PasswordFile != "" || len(values) > 0:
 		return nil, "", errors.New("its parameters are not known; hint: ca, cert, key, server_name, min_tls")
 	}

@@ -121,10 +121,7 @@ func (t *tally) count(sum func(*Report) *uint64) {
 // describe returns the keys of a descriptor and its text, of the first one where there is no
 // such index.
 func describe(req *rlsv3.RateLimitRequest, i int) (keys, text string) {
-	if i < 0 {
-		i = 0
-	}
-	if i >= len(req.GetDescriptors()) {
+	if i = max(i, 0); i >= len(req.GetDescriptors()) {
 		return "", ""
 	}
 	var names []string

@@ -2,6 +2,7 @@ package dualrun
 
 import (
 	"context"
+	"maps"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -159,12 +160,8 @@ func (s *Service) passedOn(ctx context.Context) context.Context {
 
 // back returns metadata of an answer without what belongs to the connection.
 func back(md metadata.MD) metadata.MD {
-	out := metadata.MD{}
-	for name, values := range md {
-		if !ofConnection(name) {
-			out[name] = values
-		}
-	}
+	out := maps.Clone(md)
+	maps.DeleteFunc(out, func(name string, _ []string) bool { return ofConnection(name) })
 	return out
 }
 

@@ -1,6 +1,7 @@
 package envoyenv
 
 import (
+	"cmp"
 	"net"
 	"path"
 	"strings"
@@ -82,10 +83,7 @@ var levels = map[string]string{"trace": "debug", "warning": "warn", "fatal": "er
 
 func (r *reader) mapLogs() {
 	level := r.choose("LOG_LEVEL", "trace", "debug", "info", "warn", "warning", "error", "fatal", "panic")
-	if ours, ok := levels[level]; ok {
-		level = ours
-	}
-	r.set("log-level", level, "LOG_LEVEL")
+	r.set("log-level", cmp.Or(levels[level], level), "LOG_LEVEL")
 	r.set("log-format", r.choose("LOG_FORMAT", "text", "json"), "LOG_FORMAT")
 }
 
@@ -122,12 +120,8 @@ func (r *reader) mapFiles() {
 func (r *reader) mapXDS() {
 	r.set("xds-server", r.get("CONFIG_GRPC_XDS_SERVER_URL"), "CONFIG_GRPC_XDS_SERVER_URL")
 	r.set("xds-node", r.get("CONFIG_GRPC_XDS_NODE_ID"), "CONFIG_GRPC_XDS_NODE_ID")
-	if metadata := r.get("CONFIG_GRPC_XDS_NODE_METADATA"); metadata != "" {
-		r.set("xds-metadata", metadata, "CONFIG_GRPC_XDS_NODE_METADATA")
-	}
-	if headers := r.get("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS"); headers != "" {
-		r.set("xds-headers", headers, "CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS")
-	}
+	r.take("xds-metadata", "CONFIG_GRPC_XDS_NODE_METADATA")
+	r.take("xds-headers", "CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS")
 	if size := r.get("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES"); size != "" && size != "0" {
 		r.set("xds-max-message", size, "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES")
 	}
@@ -135,20 +129,14 @@ func (r *reader) mapXDS() {
 		return
 	}
 	r.set("xds-tls", "true", "CONFIG_GRPC_XDS_SERVER_USE_TLS")
-	for flag, name := range map[string]string{
-		"xds-cert": "CONFIG_GRPC_XDS_CLIENT_TLS_CERT", "xds-key": "CONFIG_GRPC_XDS_CLIENT_TLS_KEY",
-		"xds-ca": "CONFIG_GRPC_XDS_SERVER_TLS_CACERT", "xds-server-name": "CONFIG_GRPC_XDS_SERVER_TLS_SAN",
-	} {
-		if value := r.get(name); value != "" {
-			r.set(flag, value, name)
-		}
-	}
+	r.take("xds-cert", "CONFIG_GRPC_XDS_CLIENT_TLS_CERT")
+	r.take("xds-key", "CONFIG_GRPC_XDS_CLIENT_TLS_KEY")
+	r.take("xds-ca", "CONFIG_GRPC_XDS_SERVER_TLS_CACERT")
+	r.take("xds-server-name", "CONFIG_GRPC_XDS_SERVER_TLS_SAN")
 }
 
 func (r *reader) mapMetrics() {
-	if ratio := r.values["NEAR_LIMIT_RATIO"]; ratio != "" {
-		r.set("near-limit-ratio", ratio, "NEAR_LIMIT_RATIO")
-	}
+	r.take("near-limit-ratio", "NEAR_LIMIT_RATIO")
 	if r.is("USE_PROMETHEUS") {
 		r.set("metrics-addr", r.get("PROMETHEUS_ADDR"), "PROMETHEUS_ADDR")
 		r.set("metrics-path", r.get("PROMETHEUS_PATH"), "PROMETHEUS_PATH")
@@ -176,17 +164,10 @@ func (r *reader) mapStatsd() {
 	}
 	r.set("statsd", network+"://"+net.JoinHostPort(r.get("STATSD_HOST"), r.get("STATSD_PORT")), "STATSD_HOST", "STATSD_PORT")
 	r.set("statsd-interval", r.get("STATS_FLUSH_INTERVAL"), "STATS_FLUSH_INTERVAL")
-	if tags := r.get("EXTRA_TAGS"); tags != "" {
-		r.set("statsd-tags", tags, "EXTRA_TAGS")
-	}
+	r.take("statsd-tags", "EXTRA_TAGS")
 	if r.is("USE_DOG_STATSD") {
 		r.set("statsd-format", "dogstatsd")
 	}
-}
-
-// headerNames are those that the header fields of limits have.
-var headerNames = map[string]string{
-	"rls-limit-header": "LIMIT_LIMIT_HEADER", "rls-remaining-header": "LIMIT_REMAINING_HEADER", "rls-reset-header": "LIMIT_RESET_HEADER",
 }
 
 func (r *reader) mapAnswers() {
@@ -195,11 +176,9 @@ func (r *reader) mapAnswers() {
 		return
 	}
 	r.set("rls-headers", "envoy")
-	for flag, name := range headerNames {
-		if value := r.values[name]; value != "" {
-			r.set(flag, value, name)
-		}
-	}
+	r.take("rls-limit-header", "LIMIT_LIMIT_HEADER")
+	r.take("rls-remaining-header", "LIMIT_REMAINING_HEADER")
+	r.take("rls-reset-header", "LIMIT_RESET_HEADER")
 }
 
 func (r *reader) mapTracing() {
@@ -217,6 +196,13 @@ func (r *reader) mapTracing() {
 	}
 	r.set("trace-endpoint", endpoint, from)
 	r.set("trace-ratio", r.get("TRACING_SAMPLING_RATE"), "TRACING_SAMPLING_RATE")
+}
+
+// take sets a flag to what was given; the default of a variable is none.
+func (r *reader) take(flag, name string) {
+	if value := r.values[name]; value != "" {
+		r.set(flag, value, name)
+	}
 }
 
 // flag sets a flag where a boolean is true.

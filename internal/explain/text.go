@@ -33,11 +33,7 @@ func (x *explainer) text(e *view.Explanation) string {
 }
 
 func descriptorText(b *strings.Builder, i int, e *view.ExplainedDescriptor) {
-	hits := fmt.Sprintf("%d hits", e.Hits)
-	if e.Hits == 1 {
-		hits = "1 hit"
-	}
-	fmt.Fprintf(b, "\ndescriptor %d  %s  %s\n", i+1, e.Descriptor, hits)
+	fmt.Fprintf(b, "\ndescriptor %d  %s  %s\n", i+1, e.Descriptor, rules.CountText(e.Hits, "hit"))
 	depth := 0
 	for _, s := range e.Steps {
 		if s.Depth != depth {
@@ -66,9 +62,7 @@ func descriptorText(b *strings.Builder, i int, e *view.ExplainedDescriptor) {
 }
 
 func limitLines(b *strings.Builder, e *view.ExplainedLimit) {
-	name := e.Rule
-	name = cmp.Or(name, ofCaller)
-	fmt.Fprintf(b, "  %s", name)
+	fmt.Fprintf(b, "  %s", cmp.Or(e.Rule, ofCaller))
 	if e.File != "" {
 		fmt.Fprintf(b, " (%s:%d)", e.File, e.Line)
 	}

@@ -89,11 +89,9 @@ func (c *conn) handleReset(f *frame, now time.Time) {
 	if s == nil || s.reset {
 		return
 	}
-	if s.givenUp.IsZero() || now.Before(s.givenUp) {
-		if !c.resetEarly() {
-			c.fail(enhanceYourCalm, ResetTooMuch, "too many streams are reset early")
-			return
-		}
+	if (s.givenUp.IsZero() || now.Before(s.givenUp)) && !c.resetEarly() {
+		c.fail(enhanceYourCalm, ResetTooMuch, "too many streams are reset early")
+		return
 	}
 	c.drop(s)
 }
@@ -105,7 +103,9 @@ func (c *conn) handlePing(f *frame) {
 	case len(f.payload) != 8:
 		c.fail(frameSizeError, Malformed, "a PING that is not 8 bytes long")
 	case f.has(flagAck):
-		c.pinged(binary.BigEndian.Uint64(f.payload))
+		if binary.BigEndian.Uint64(f.payload) == pingDrain {
+			c.finalGoAway()
+		}
 	default:
 		c.out = appendPing(c.out, flagAck, binary.BigEndian.Uint64(f.payload))
 	}

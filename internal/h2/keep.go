@@ -179,13 +179,6 @@ func (c *conn) drainOnTime() {
 	c.flush(time.Now())
 }
 
-// pinged takes in the answer to a PING.
-func (c *conn) pinged(payload uint64) {
-	if payload == pingDrain {
-		c.finalGoAway()
-	}
-}
-
 // finalGoAway says which stream is the last that is answered.
 func (c *conn) finalGoAway() {
 	if !c.draining || c.final || c.failed || c.closed {

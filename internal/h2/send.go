@@ -1,6 +1,7 @@
 package h2
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -116,11 +117,8 @@ func (c *conn) unhold(s *stream) {
 	s.isHeld = false
 	c.held -= len(s.held)
 	s.held = s.held[:0]
-	for i, one := range c.waiting {
-		if one == s {
-			c.waiting = append(c.waiting[:i], c.waiting[i+1:]...)
-			break
-		}
+	if i := slices.Index(c.waiting, s); i >= 0 {
+		c.waiting = slices.Delete(c.waiting, i, i+1)
 	}
 	if len(c.waiting) == 0 {
 		c.stalled(false)

@@ -25,8 +25,10 @@ package h2
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -213,11 +215,7 @@ func (s *Server) end() []*conn {
 		s.ending = true
 		s.settle()
 	}
-	conns := make([]*conn, 0, len(s.conns))
-	for c := range s.conns {
-		conns = append(conns, c)
-	}
-	return conns
+	return slices.Collect(maps.Keys(s.conns))
 }
 
 // settle tells Shutdown when no connection is left.

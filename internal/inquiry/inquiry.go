@@ -188,10 +188,7 @@ func (d *Desk) gather(ctx context.Context, q *inquiry) ([]Answer, error) {
 	asked := time.Now()
 	for pause := gatherFirst; sleep.For(ctx, pause) == nil; pause = min(2*pause, gatherLast) {
 		var notices map[string][]byte
-		if err = call(ctx, func(ctx context.Context) (err error) {
-			notices, err = d.Boards.BoardOf(q.name).Notices(ctx)
-			return err
-		}); err != nil {
+		if notices, err = d.notices(ctx, q.name); err != nil {
 			continue
 		}
 		if h = q.read(notices); h.enough(time.Since(asked)) {
@@ -221,7 +218,7 @@ func (d *Desk) Run(ctx context.Context) {
 		if sleep.For(ctx, every) != nil {
 			return
 		}
-		questions, err := d.look(ctx)
+		questions, err := d.notices(ctx, board)
 		if err != nil {
 			continue // the store tells of itself elsewhere
 		}
@@ -245,13 +242,11 @@ func (d *Desk) Run(ctx context.Context) {
 	}
 }
 
-// look returns the questions that are up.
-func (d *Desk) look(ctx context.Context) (questions map[string][]byte, err error) {
-	err = call(ctx, func(ctx context.Context) (err error) {
-		questions, err = d.Boards.BoardOf(board).Notices(ctx)
-		return err
-	})
-	return questions, err
+// notices returns what is up on the board of a name.
+func (d *Desk) notices(ctx context.Context, name string) (map[string][]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return d.Boards.BoardOf(name).Notices(ctx)
 }
 
 // others reports whether a name is one of a question of another node.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/headgate/headgate/internal/view"
@@ -92,20 +93,17 @@ func quantile(of float64) func(selected string, step int64) string {
 
 // selector chooses the series of a layer and of a node, by the label instance with any port; "" stands for all.
 func selector(layer, node string) string {
-	text := ""
+	var labels []string
 	if layer != "" {
-		text = "layer=" + strconv.Quote(layer)
+		labels = append(labels, "layer="+strconv.Quote(layer))
 	}
 	if node != "" {
-		if text != "" {
-			text += ","
-		}
-		text += "instance=~" + strconv.Quote(regexp.QuoteMeta(node)+"(:[0-9]+)?")
+		labels = append(labels, "instance=~"+strconv.Quote(regexp.QuoteMeta(node)+"(:[0-9]+)?"))
 	}
-	if text == "" {
+	if labels == nil {
 		return ""
 	}
-	return "{" + text + "}"
+	return "{" + strings.Join(labels, ",") + "}"
 }
 
 // stepsOf returns the ends of the steps of a question: the last is its end, and each is over.

@@ -85,7 +85,7 @@ func (s *Seen) mayHit(w Wish) int64 { return s.Sampled() * w.MayHit / 100_000 }
 // withHeadRoom returns n and so many thousandths of it more, rounded up.
 func withHeadRoom(n, headRoom int64) int64 { return scaled(n, 1000+headRoom, 1000) }
 
-// scaled returns n*to/from rounded up, at most math.MaxInt64. All are above 0.
+// scaled returns n*to/from rounded up, at most math.MaxInt64. None is negative, and from not 0.
 func scaled(n, to, from int64) int64 {
 	high, low := bits.Mul64(uint64(n), uint64(to))
 	low, carry := bits.Add64(low, uint64(from-1), 0)

@@ -1,7 +1,6 @@
 package recommend
 
 import (
-	"math/bits"
 	"slices"
 
 	"github.com/headgate/headgate/limit"
@@ -137,7 +136,7 @@ func (c *count) add(m *meter, u *Use) {
 	}
 	need := c.current
 	if m.sliding && c.previous > 0 {
-		need = min(need+shareOf(c.previous, m.period-elapsed, m.period), maxCount)
+		need = min(need+scaled(c.previous, m.period-elapsed, m.period), maxCount)
 	}
 	c.need = max(c.need, need)
 }
@@ -161,14 +160,6 @@ func (c *count) moveTo(m *meter, now int64) (elapsed int64) {
 	}
 	c.start = start
 	return now - start
-}
-
-// shareOf returns n*part/whole, rounded up as sliding_window does; part is at most whole.
-func shareOf(n, part, whole int64) int64 {
-	high, low := bits.Mul64(uint64(n), uint64(part))
-	low, carry := bits.Add64(low, uint64(whole-1), 0)
-	quotient, _ := bits.Div64(high+carry, low, uint64(whole))
-	return int64(quotient)
 }
 
 // Seen is what keys asked of a limit.

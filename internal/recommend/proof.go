@@ -1,6 +1,8 @@
 package recommend
 
 import (
+	"slices"
+
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -57,12 +59,7 @@ func NewProof(list []Tried) *Proof {
 		p.tries[i] = try{limit: list[i].Limit, found: Found{Sample: list[i].Sample}, keys: make(map[uint64]*bucket)}
 	}
 	for total > maxWords {
-		largest := 0
-		for i := range words {
-			if words[i] > words[largest] {
-				largest = i
-			}
-		}
+		largest := slices.Index(words, slices.Max(words))
 		total -= words[largest] / 2
 		words[largest] -= words[largest] / 2
 		p.tries[largest].found.Sample++

@@ -203,15 +203,7 @@ func shareText(n, of int64) string {
 	if of == 0 {
 		return "-"
 	}
-	return millionthsText(scaledShare(n, of))
-}
-
-// scaledShare returns n of of in millionths, rounded up.
-func scaledShare(n, of int64) int64 {
-	if n == 0 {
-		return 0
-	}
-	return scaled(n, million, of)
+	return millionthsText(scaled(n, million, of))
 }
 
 // millionthsText writes millionths as per cent: with three decimals below one, else with two.

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"hash/maphash"
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate"
@@ -131,12 +132,7 @@ func (t *tally) count(r *Record, req *headgate.Request, resp *headgate.Response,
 
 // hits reports whether a record is a request that might be denied.
 func hits(r *Record) bool {
-	for i := range r.Descriptors {
-		if r.Descriptors[i].Op == store.Hit {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Descriptors, func(d headgate.Descriptor) bool { return d.Op == store.Hit })
 }
 
 func (t *tally) hour(at limit.Micros) *Counts {

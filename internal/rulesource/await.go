@@ -20,28 +20,10 @@ func (s *Source) Await(err error) error {
 	}
 	s.mu.fileSet, s.mu.watch, s.mu.kept = none, next.watch, ""
 	s.inForceLocked()
-	s.awaitLocked()
-	status := s.Status()
-	status.Err = err
-	s.status.Store(&status)
+	s.noteLocked(func(n *Status) { n.Awaited, n.Err = true, err })
 	s.reportLocked(Refused, err)
 	return nil
 }
 
-// arrivedLocked notes that those who have the rules have said what there is, if only that there
-// are none.
-func (s *Source) arrivedLocked() {
-	if status := s.Status(); status.Awaited {
-		status.Awaited = false
-		s.status.Store(&status)
-	}
-}
-
 // Awaited is Status().Awaited.
 func (s *Source) Awaited() bool { return s.status.Load().Awaited }
-
-func (s *Source) awaitLocked() {
-	status := s.Status()
-	status.Awaited = true
-	s.status.Store(&status)
-}

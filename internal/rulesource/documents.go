@@ -147,8 +147,10 @@ type looked struct {
 func (j *joiner) join(files []rulefile.File, fileSet *rules.Set, docs []rulefile.File) (*rules.Set, []RefusedDocument) {
 	before, seen := j.inForce, make(map[string]looked, len(docs))
 	j.inForce = map[string]rulefile.File{}
-	t := trial{joiner: j, files: files, refused: map[string]error{}}
-	t.domains(fileSet)
+	t := trial{joiner: j, files: files, owners: map[string]string{}, refused: map[string]error{}}
+	for _, name := range fileSet.Domains() {
+		t.owners[name] = "the rule files have"
+	}
 	room, size := rulefile.MaxFiles-len(files), 0
 	for i, d := range docs {
 		seen[d.Name] = j.look(d)
@@ -184,9 +186,7 @@ func (j *joiner) look(d rulefile.File) looked {
 		return l
 	}
 	l := looked{data: d.Data}
-	alone := j.options
-	alone.Rows = nil
-	set, err := rulefile.Load([]rulefile.File{d}, alone)
+	set, err := rulefile.Load([]rulefile.File{d}, j.withoutRows())
 	if l.err = err; err == nil {
 		l.domains = set.Domains()
 	}
@@ -201,13 +201,6 @@ type trial struct {
 	docs    []rulefile.File
 	owners  map[string]string // of domains; what messages call them
 	refused map[string]error
-}
-
-func (t *trial) domains(fileSet *rules.Set) {
-	t.owners = map[string]string{}
-	for _, name := range fileSet.Domains() {
-		t.owners[name] = "the rule files have"
-	}
 }
 
 // add takes a document in unless it cannot be by itself, or has a domain of another.
@@ -231,7 +224,7 @@ func (t *trial) add(d rulefile.File, l looked) error {
 // beside the others; without any the rules are fileSet.
 func (t *trial) load(fileSet *rules.Set) *rules.Set {
 	for len(t.docs) > 0 || len(t.options.Rows) > 0 {
-		set, err := t.with(t.docs...)
+		set, err := rulefile.Load(slices.Concat(t.files, t.docs), t.options)
 		if err == nil {
 			return set
 		}
@@ -245,14 +238,10 @@ func (t *trial) load(fileSet *rules.Set) *rules.Set {
 	return fileSet
 }
 
-func (t *trial) with(docs ...rulefile.File) (*rules.Set, error) {
-	return rulefile.Load(append(t.files[:len(t.files):len(t.files)], docs...), t.options)
-}
-
 // withoutRows are the options for a trial of documents: rows refuse none, and would be
 // compiled for each.
-func (t *trial) withoutRows() rulefile.Options {
-	o := t.options
+func (j *joiner) withoutRows() rulefile.Options {
+	o := j.options
 	o.Rows = nil
 	return o
 }
@@ -285,7 +274,7 @@ func (t *trial) dropOneByOne() {
 	for i, d := range t.docs {
 		err := fmt.Errorf("it cannot be tried beside %d others", i)
 		if i < maxTriedAlone {
-			_, err = rulefile.Load(append(append(t.files[:len(t.files):len(t.files)], kept...), d), t.withoutRows())
+			_, err = rulefile.Load(slices.Concat(t.files, kept, []rulefile.File{d}), t.withoutRows())
 		}
 		if err == nil {
 			kept = append(kept, d)

@@ -15,18 +15,16 @@ const minGuarded = 4
 // rule is the same when its ID is. Refused is a drop of more than half of at
 // least minGuarded rules, and of all rules however few.
 func guard(inForce, next *rules.Set) error {
-	before, left := 0, 0
+	before, dropped := inForce.NumRules(), 0
 	present := map[string]bool{}
 	for _, r := range next.Rules() {
 		present[r.ID] = true
 	}
 	for _, r := range inForce.Rules() {
-		before++
-		if present[r.ID] {
-			left++
+		if !present[r.ID] {
+			dropped++
 		}
 	}
-	dropped := before - left
 	switch {
 	case dropped == 0:
 		return nil

@@ -26,7 +26,7 @@ func (s *Source) put(files []rulefile.File, guarded bool) (changed bool, err err
 	defer s.mu.Unlock()
 	next := snapshot{files: files, hash: hashOf(files)}
 	if next.hash == s.mu.inForce {
-		s.arrivedLocked()
+		s.noteLocked(func(n *Status) { n.Awaited = false }) // it is known what there is, if only that there are none
 		s.unchangedLocked()
 		return false, nil
 	}
@@ -80,12 +80,10 @@ func (s *Source) loadFedLocked() error {
 	}
 	s.mu.kept = kept.hash
 	s.applyLocked(kept, set, Loaded, nil)
-	if savedAt.IsZero() {
-		s.awaitLocked()
-	} else {
-		status := s.Status()
-		status.LoadedAt = savedAt.Truncate(time.Second)
-		s.status.Store(&status)
-	}
+	s.noteLocked(func(n *Status) {
+		if n.Awaited = savedAt.IsZero(); !n.Awaited {
+			n.LoadedAt = savedAt.Truncate(time.Second)
+		}
+	})
 	return nil
 }

@@ -155,6 +155,13 @@ func New(o Options) (*Source, error) {
 // Status returns the present state.
 func (s *Source) Status() Status { return *s.status.Load() }
 
+// noteLocked changes the present state.
+func (s *Source) noteLocked(change func(*Status)) {
+	next := s.Status()
+	change(&next)
+	s.status.Store(&next)
+}
+
 // Load puts the first rules in force: those of the files, or else the last good
 // ones. Its error is that of the files.
 func (s *Source) Load() error {
@@ -253,10 +260,10 @@ func (s *Source) inForceLocked() {
 	set, refused := s.mu.joiner.join(s.mu.files, s.mu.fileSet, s.mu.docs)
 	s.o.Apply(set)
 	s.mu.set = set
-	status := s.Status()
-	status.Version, status.LoadedAt, status.Refused = set.Version(), s.o.Now(), refused
-	status.BadRows, status.Rules = set.BadRows(), set.NumRules()
-	s.status.Store(&status)
+	s.noteLocked(func(n *Status) {
+		n.Version, n.LoadedAt, n.Refused = set.Version(), s.o.Now(), refused
+		n.BadRows, n.Rules = set.BadRows(), set.NumRules()
+	})
 }
 
 func (s *Source) applyLocked(next snapshot, set *rules.Set, kind Kind, err error) {
@@ -264,9 +271,7 @@ func (s *Source) applyLocked(next snapshot, set *rules.Set, kind Kind, err error
 	s.mu.inForce = next.hash
 	s.mu.watch = next.watch
 	s.inForceLocked()
-	status := s.Status()
-	status.LastGood, status.Err, status.Awaited = kind == LastGood, err, false
-	s.status.Store(&status)
+	s.noteLocked(func(n *Status) { n.LastGood, n.Err, n.Awaited = kind == LastGood, err, false })
 	if kind == Loaded {
 		s.mu.refused = ""
 	} else {
@@ -281,12 +286,10 @@ func (s *Source) applyLocked(next snapshot, set *rules.Set, kind Kind, err error
 // which they were not.
 func (s *Source) unchangedLocked() {
 	s.mu.refused = ""
-	status := s.Status()
-	if status.Err == nil {
+	if s.Status().Err == nil {
 		return
 	}
-	status.Err, status.LastGood = nil, false
-	s.status.Store(&status)
+	s.noteLocked(func(n *Status) { n.Err, n.LastGood = nil, false })
 	s.reportLocked(Unchanged, nil)
 }
 
@@ -296,9 +299,7 @@ func (s *Source) refuseLocked(seen string, err error, again bool) {
 		return
 	}
 	s.mu.refused = seen
-	status := s.Status()
-	status.Err = err
-	s.status.Store(&status)
+	s.noteLocked(func(n *Status) { n.Err = err })
 	s.reportLocked(Refused, err)
 }
 

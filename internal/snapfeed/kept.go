@@ -3,6 +3,7 @@ package snapfeed
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -94,11 +95,8 @@ func (f *Follower) keep(r *reply, full bool) error {
 		return err
 	}
 	_, err = out.Write(data)
-	if closeErr := out.Close(); err == nil {
-		err = closeErr
-	}
 	f.kept += int64(len(data))
-	return err
+	return cmp.Or(err, out.Close())
 }
 
 // restore puts in force what was kept. Answers after one that is not whole, as a process

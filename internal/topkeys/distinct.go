@@ -1,6 +1,7 @@
 package topkeys
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -32,15 +33,7 @@ func (s *sketch) add(hash uint64, weight float64) {
 	if full && hash > s.keys[sketchSize-1].hash {
 		return
 	}
-	i, found := slices.BinarySearchFunc(s.keys, hash, func(k sketched, hash uint64) int {
-		switch {
-		case k.hash < hash:
-			return -1
-		case k.hash > hash:
-			return 1
-		}
-		return 0
-	})
+	i, found := slices.BinarySearchFunc(s.keys, hash, func(k sketched, hash uint64) int { return cmp.Compare(k.hash, hash) })
 	if found {
 		s.keys[i].again = true
 		return

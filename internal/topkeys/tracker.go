@@ -238,19 +238,12 @@ func (t *Tracker) count(keys *ruleKeys, req *headgate.Request, v *headgate.Verdi
 	}
 }
 
-// usualKey is room for what is hashed of most keys, in bytes on the stack.
+// usualKey is room for what is hashed of most keys, in bytes on the stack; more is allocated.
 const usualKey = 256
 
 // hash tells keys apart; two keys have the same one by chance alone. Lengths go in too, so
 // that none reads like another.
 func (t *Tracker) hash(domain string, entries []descriptor.Entry) uint64 {
-	size := textSize(domain)
-	for i := range entries {
-		size += textSize(entries[i].Key) + textSize(entries[i].Value)
-	}
-	if size > usualKey {
-		return t.hashLong(domain, entries)
-	}
 	var space [usualKey]byte
 	text := appendText(space[:0], domain)
 	for i := range entries {
@@ -259,30 +252,8 @@ func (t *Tracker) hash(domain string, entries []descriptor.Entry) uint64 {
 	return maphash.Bytes(t.seed, text)
 }
 
-// textSize is how many bytes appendText appends.
-func textSize(s string) int { return 4 + len(s) }
-
 func appendText(dst []byte, s string) []byte {
 	return append(binary.LittleEndian.AppendUint32(dst, uint32(len(s))), s...)
-}
-
-// hashLong is hash for keys of any length.
-func (t *Tracker) hashLong(domain string, entries []descriptor.Entry) uint64 {
-	var h maphash.Hash
-	h.SetSeed(t.seed)
-	writeText(&h, domain)
-	for i := range entries {
-		writeText(&h, entries[i].Key)
-		writeText(&h, entries[i].Value)
-	}
-	return h.Sum64()
-}
-
-func writeText(h *maphash.Hash, s string) {
-	var length [4]byte
-	binary.LittleEndian.PutUint32(length[:], uint32(len(s)))
-	h.Write(length[:])
-	h.WriteString(s)
 }
 
 // NewKeys returns the estimated number of different keys that a rule has seen in a minute,

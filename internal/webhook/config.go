@@ -199,9 +199,7 @@ func thresholds(list []int) ([]int, error) {
 			return nil, fmt.Errorf("%d; hint: percent of a limit, 1 to 100", t)
 		}
 	}
-	sorted := slices.Clone(list)
-	slices.Sort(sorted)
-	return slices.Compact(sorted), nil
+	return slices.Compact(slices.Sorted(slices.Values(list))), nil
 }
 
 func events(list []string) ([]Type, error) {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -43,12 +44,10 @@ func checkIP(ip net.IP, scheme string) error {
 		bytes := addr.As16()
 		addr = netip.AddrFrom4([4]byte(bytes[12:]))
 	}
-	for _, network := range forbidden {
-		if network.Contains(addr) {
-			return errMetadata
-		}
-	}
-	if scheme == "http" && !addr.IsLoopback() {
+	switch {
+	case slices.ContainsFunc(forbidden, func(network netip.Prefix) bool { return network.Contains(addr) }):
+		return errMetadata
+	case scheme == "http" && !addr.IsLoopback():
 		return errNotHere
 	}
 	return nil

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -51,15 +52,12 @@ func eventOf(req *headgate.Request, v *headgate.Verdict, at time.Time) Event {
 	entries := req.Descriptors[v.Descriptor].Entries
 	e := Event{
 		At: at.UTC().Truncate(time.Millisecond), Tier: v.Tier, Domain: req.Domain,
-		Tenant: quotas.NameText(entries[v.Tenant-1]), LimitName: v.Name,
+		Tenant: quotas.NameText(entries[v.Tenant-1]), LimitName: cmp.Or(v.Name, v.Rule.ID),
 		Limit: v.Decision.Limit, Used: used(v), Remaining: v.Decision.Remaining,
 		ResetAt: at.Add(v.Decision.ResetAfter).UTC().Truncate(time.Millisecond),
 	}
 	if bare(entries[v.Tenant-1]) {
 		e.Tenant = masked(entries[v.Tenant-1]).Value
-	}
-	if e.LimitName == "" {
-		e.LimitName = v.Rule.ID
 	}
 	var rest []descriptor.Entry
 	for entry := range counted(req, v, v.Tenant) {

@@ -40,10 +40,7 @@ func (r Refusal) String() string { return r.Rule + ": " + r.Reason }
 // them. Of a rule that cannot have a candidate, or whose text cannot be changed without changing
 // something else, it says why, and leaves it as it is.
 func Write(files []rulefile.File, o rulefile.Options, set *rules.Set, list []Wanted) ([]rulefile.File, []Refusal) {
-	w := &writer{files: files, options: o, before: set, byID: make(map[string]*rules.Rule), trees: make(map[string]*tree)}
-	for _, r := range set.Rules() {
-		w.byID[r.ID] = r
-	}
+	w := &writer{files: files, options: o, before: set, byID: byID(set), trees: make(map[string]*tree)}
 	var edits []edit
 	for _, one := range list {
 		e, err := w.edit(one)
@@ -56,6 +53,15 @@ func Write(files []rulefile.File, o rulefile.Options, set *rules.Set, list []Wan
 	written := w.apply(w.good(edits))
 	slices.SortStableFunc(w.refused, func(a, b Refusal) int { return strings.Compare(a.Rule, b.Rule) })
 	return written, w.refused
+}
+
+// byID returns the rules of a set by their IDs.
+func byID(set *rules.Set) map[string]*rules.Rule {
+	all := make(map[string]*rules.Rule, set.NumRules())
+	for _, r := range set.Rules() {
+		all[r.ID] = r
+	}
+	return all
 }
 
 // writer is a Write under way.
@@ -166,12 +172,9 @@ func (w *writer) holds(edits []edit) bool {
 	if err != nil || after.NumRules() != w.before.NumRules() {
 		return false
 	}
-	byID := make(map[string]*rules.Rule)
-	for _, r := range after.Rules() {
-		byID[r.ID] = r
-	}
+	found := byID(after)
 	for _, e := range edits {
-		if r := byID[e.wanted.Rule]; r == nil || !has(r, e.wanted.Limits) {
+		if r := found[e.wanted.Rule]; r == nil || !has(r, e.wanted.Limits) {
 			return false
 		}
 	}

@@ -4,6 +4,7 @@ package describe
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -255,15 +256,11 @@ func (t Try) String() string {
 // bucketText names the bucket of a rule for the entries that it matched: costs
 // and holds are left out, and patterns stand for values that share a threshold.
 func bucketText(r *rules.Rule, entries []descriptor.Entry) string {
-	var named []descriptor.Entry
-	for _, e := range entries {
-		if r.Aside(e.Key) {
-			continue
+	named := slices.Clone(r.CountedEntries(nil, entries, len(entries)))
+	for i, n := range r.Way()[:len(named)] {
+		if n.Shared {
+			named[i].Value += " (shared)"
 		}
-		if n := r.Way()[len(named)]; n.Shared {
-			e.Value = n.Value + " (shared)"
-		}
-		named = append(named, e)
 	}
 	return descriptor.Format(named)
 }

@@ -51,14 +51,7 @@ func (c Change) String() string {
 	case Removed:
 		return fmt.Sprintf("- %s: %s", c.Subject, c.From)
 	}
-	return fmt.Sprintf("~ %s: %s: %s -> %s", c.Subject, c.Field, orNone(c.From), orNone(c.To))
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
+	return fmt.Sprintf("~ %s: %s: %s -> %s", c.Subject, c.Field, cmp.Or(c.From, "none"), cmp.Or(c.To, "none"))
 }
 
 // Sets returns what b changes in a, sorted by subject. A rule is the same rule
@@ -108,7 +101,9 @@ func (was subjectFacts) appendChanges(changes []Change, now subjectFacts, subjec
 	if was.limited != now.limited {
 		return append(changes, Change{Changed, subject, "limit", was.summary, now.summary})
 	}
-	for _, field := range slices.Sorted(maps.Keys(union(was.fields, now.fields))) {
+	both := maps.Clone(was.fields)
+	maps.Copy(both, now.fields)
+	for _, field := range slices.Sorted(maps.Keys(both)) {
 		if from, to := was.fields[field], now.fields[field]; from != to {
 			changes = append(changes, Change{Changed, subject, field, from, to})
 		}
@@ -129,13 +124,6 @@ func common(a, b []string) []string {
 		}
 	}
 	return both
-}
-
-func union(a, b map[string]string) map[string]string {
-	all := make(map[string]string, len(a)+len(b))
-	maps.Copy(all, a)
-	maps.Copy(all, b)
-	return all
 }
 
 // diffDomains compares what domains say as a whole.

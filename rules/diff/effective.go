@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/headgate/headgate/rules"
@@ -32,12 +33,7 @@ func effective(was, now *rules.Domain) []Change {
 
 // onWay reports whether a rule stands above n, without which match says nothing about it.
 func onWay(n *rules.Node) bool {
-	for above := n.Parent; above != nil; above = above.Parent {
-		if above.Rule != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.Parent.Way(), func(above *rules.Node) bool { return above.Rule != nil })
 }
 
 // identityOf names a node by those on the way to it, in a way that keys with dots do not

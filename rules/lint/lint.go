@@ -210,13 +210,18 @@ var cardinalities = []struct {
 }
 
 func cardinality(key string) string {
-	parts := strings.FieldsFunc(strings.ToLower(key), func(r rune) bool { return r == '_' || r == '-' || r == '.' })
 	for _, c := range cardinalities {
-		if slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(c.words, part) }) {
+		if hasWord(key, c.words) {
 			return c.amount
 		}
 	}
 	return "an unknown number of values"
+}
+
+// hasWord reports whether one of the words that a key is made of is among words.
+func hasWord(key string, words []string) bool {
+	parts := strings.FieldsFunc(strings.ToLower(key), func(r rune) bool { return r == '_' || r == '-' || r == '.' })
+	return slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(words, part) })
 }
 
 // dimensions warns of buckets that are named by many entries.
@@ -249,8 +254,7 @@ func guardsLogin(r *rules.Rule) (isLogin, hasAddress bool) {
 	}
 	for _, n := range r.Way() {
 		isLogin = isLogin || loginWords.MatchString(n.Value)
-		parts := strings.FieldsFunc(strings.ToLower(n.Key), func(c rune) bool { return c == '_' || c == '-' || c == '.' })
-		hasAddress = hasAddress || slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(addressWords, part) })
+		hasAddress = hasAddress || hasWord(n.Key, addressWords)
 	}
 	return isLogin, hasAddress
 }

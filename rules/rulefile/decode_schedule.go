@@ -114,13 +114,9 @@ func (d *decoder) factor(f field) rules.Factor {
 
 // tiers decodes a map of factors by the names of tiers.
 func (d *decoder) tiers(f field) map[string]rules.Factor {
-	n := d.follow(f.value)
-	if n == nil {
-		return nil
-	}
 	const hint = "write tiers: {pro: 2, free: 0.5}"
-	if n.Kind != yaml.MappingNode {
-		d.errorf(at(n), hint, "error loading config file: yaml: cannot unmarshal %s into 'tiers', which is a map", kindText(n))
+	n := d.ofKind(yaml.MappingNode, f.value, hint, "'tiers', which is a map")
+	if n == nil {
 		return nil
 	}
 	tiers := make(map[string]rules.Factor)
@@ -144,9 +140,7 @@ func (d *decoder) tiers(f field) map[string]rules.Factor {
 
 // isTierName reports whether a tier can have that name.
 func isTierName(name string) bool {
-	return name != "" && len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.'
-	})
+	return name != "" && len(name) <= 64 && !strings.ContainsFunc(name, isOdd)
 }
 
 func (d *decoder) candidate(f field) *candidateSpec {
@@ -184,12 +178,8 @@ func (d *decoder) rollBackField(s *rollBackSpec, f field) {
 
 // texts returns the texts of a list.
 func (d *decoder) texts(f field) []textAt {
-	n := d.follow(f.value)
+	n := d.ofKind(yaml.SequenceNode, f.value, "write a list, such as [one, two]", "the list '"+f.name+"'")
 	if n == nil {
-		return nil
-	}
-	if n.Kind != yaml.SequenceNode {
-		d.errorf(at(n), "write a list, such as [one, two]", "error loading config file: yaml: cannot unmarshal %s into the list '%s'", kindText(n), f.name)
 		return nil
 	}
 	var texts []textAt
@@ -211,12 +201,8 @@ type decimals struct {
 // decimal returns a decimal number in thousandths; 0 after reporting that it is none of
 // want.
 func (r *reader) decimal(f field, want *decimals) int64 {
-	n := r.follow(f.value)
+	n := r.ofKind(yaml.ScalarNode, f.value, want.hint, "'"+f.name+"'")
 	if n == nil {
-		return 0
-	}
-	if n.Kind != yaml.ScalarNode {
-		r.errorf(at(n), want.hint, "error loading config file: yaml: cannot unmarshal %s into '%s'", kindText(n), f.name)
 		return 0
 	}
 	number, err := parseThousandths(strings.TrimSuffix(n.Value, want.suffix))

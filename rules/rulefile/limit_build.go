@@ -110,7 +110,7 @@ func (c *compiler) limit(s *limitSpec) *limit.Limit {
 	}
 	l, err := limit.New(spec)
 	if err != nil {
-		c.reportLimit(s, err)
+		c.reportSpec(s.at, s.fieldAt, limitKeys, err)
 		return nil
 	}
 	return l
@@ -198,11 +198,6 @@ var limitKeys = map[string]string{
 	"quota": "requests_per_unit", "period": "window", "strict": "mode", "calendar": "time_zone",
 }
 
-// reportLimit reports an error of limit.New where the key at fault stands.
-func (c *compiler) reportLimit(s *limitSpec, err error) {
-	c.reportSpec(s.at, s.fieldAt, limitKeys, err)
-}
-
 // reportSpec reports an error of limit.New about the map at at, whose values
 // stand at valueAt; keys are the keys of the map by the fields of limit.Spec,
 // where they are called differently.
@@ -224,13 +219,4 @@ func (c *compiler) reportSpec(at position, valueAt map[string]position, keys map
 		hint += ", or pair it with a second limit"
 	}
 	c.report(rules.SeverityError, at, hint, fmt.Sprintf("%s %s", key, spec.Problem))
-}
-
-// attributeName is the name of a header or claim as attributes carry it: header
-// names in lower case.
-func attributeName(from, name string) string {
-	if from == "header" {
-		return strings.ToLower(name)
-	}
-	return name
 }

@@ -76,6 +76,27 @@ func (r *reader) follow(n *yaml.Node) *yaml.Node {
 	return n
 }
 
+// ofKind is follow for a node of one kind: nil for a null too, and after reporting one of
+// another kind, which is not what into names.
+func (r *reader) ofKind(kind yaml.Kind, n *yaml.Node, hint, into string) *yaml.Node {
+	n = r.follow(n)
+	if n == nil || isNull(n) {
+		return nil
+	}
+	if n.Kind != kind {
+		r.mistyped(n, hint, into)
+		return nil
+	}
+	return n
+}
+
+// mistyped reports that what stands at n is of another type than into.
+func (r *reader) mistyped(n *yaml.Node, hint, into string) {
+	if n = r.follow(n); n != nil {
+		r.errorf(at(n), hint, "error loading config file: yaml: cannot unmarshal %s into %s", kindText(n), into)
+	}
+}
+
 // enter calls visit inside of the value of f.
 func (r *reader) enter(alias bool, visit func()) {
 	if alias {
@@ -88,13 +109,8 @@ func (r *reader) enter(alias bool, visit func()) {
 // mapping returns the fields of n that mean something in p, and reports all
 // others. A null is an empty mapping.
 func (r *reader) mapping(n *yaml.Node, p place) []field {
-	n = r.follow(n)
-	if n == nil || isNull(n) {
-		return nil
-	}
-	if n.Kind != yaml.MappingNode {
-		r.errorf(at(n), "write it as a map of keys and values",
-			"error loading config file: yaml: cannot unmarshal %s into %s", kindText(n), places[p].name)
+	n = r.ofKind(yaml.MappingNode, n, "write it as a map of keys and values", places[p].name)
+	if n == nil {
 		return nil
 	}
 	all := r.fields(n, textKeys)
@@ -251,13 +267,8 @@ func (r *reader) checkLooseItem(item *yaml.Node) {
 
 // items returns the maps of the list n. A null is an empty list.
 func (r *reader) items(f field) []*yaml.Node {
-	n := r.follow(f.value)
-	if n == nil || isNull(n) {
-		return nil
-	}
-	if n.Kind != yaml.SequenceNode {
-		r.errorf(at(n), "write a list, each entry beginning with '- '",
-			"error loading config file: yaml: cannot unmarshal %s into the list '%s'", kindText(n), f.name)
+	n := r.ofKind(yaml.SequenceNode, f.value, "write a list, each entry beginning with '- '", "the list '"+f.name+"'")
+	if n == nil {
 		return nil
 	}
 	maps := make([]*yaml.Node, 0, len(n.Content))

@@ -13,12 +13,7 @@ import (
 // metadata decodes an arbitrary map into what JSON can hold: nil, bool, float64,
 // string, []any and map[string]any. Keys are read as they are written.
 func (d *decoder) metadata(f field) map[string]any {
-	n := d.follow(f.value)
-	if n == nil || isNull(n) {
-		return nil
-	}
-	if n.Kind != yaml.MappingNode {
-		d.errorf(at(n), "write metadata as a map", "error loading config file: yaml: cannot unmarshal %s into 'metadata'", kindText(n))
+	if d.ofKind(yaml.MappingNode, f.value, "write metadata as a map", "'metadata'") == nil {
 		return nil
 	}
 	m, _ := d.anything(f.value).(map[string]any)

@@ -2,7 +2,6 @@ package rulefile
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/headgate/headgate/limit"
@@ -68,7 +67,7 @@ func (d *decoder) storeName(f field) string {
 		return ""
 	}
 	if err := rules.CheckStoreName(name); err != nil {
-		what, hint, _ := strings.Cut(err.Error(), "; hint: ")
+		what, hint := hinted(err)
 		d.errorf(d.valueAt(f), hint, "store: %s", what)
 		return ""
 	}

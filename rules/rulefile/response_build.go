@@ -139,9 +139,7 @@ func isTokenRune(r rune) bool {
 
 // isWord reports whether text is the name of a challenge.
 func isWord(text string) bool {
-	return text != "" && len(text) <= maxChallenge && !strings.ContainsFunc(text, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
-	})
+	return text != "" && len(text) <= maxChallenge && !strings.Contains(text, ".") && !strings.ContainsFunc(text, isOdd)
 }
 
 // answerWords are the words that the keys of an answer may have.

@@ -3,6 +3,7 @@ package rulefile
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
@@ -70,17 +71,12 @@ func (c *compiler) addAlways(f *fileSpec, spec *descriptorSpec) {
 }
 
 func (c *compiler) failure(spec *descriptorSpec) rules.FailureMode {
-	switch spec.failureMode {
-	case "open":
-		return rules.Open
-	case "closed":
-		return rules.Closed
-	case "local":
-		return rules.FailLocal
-	case "open_unbounded":
-		return rules.OpenUnbounded
-	case "":
-	default:
+	for _, mode := range []rules.FailureMode{rules.Open, rules.Closed, rules.FailLocal, rules.OpenUnbounded} {
+		if mode.String() == spec.failureMode {
+			return mode
+		}
+	}
+	if spec.failureMode != "" {
 		c.errorf(spec.failureAt, "write open (each node lets pass up to the limit), closed (deny), local (each node decides by its share) or open_unbounded (let everything pass)", "failure_mode '%s' is unknown", spec.failureMode)
 	}
 	if spec.sensitive {
@@ -125,7 +121,10 @@ func (c *compiler) cost(spec *costSpec) rules.Cost {
 		cost.Name = spec.name
 		c.domain.addAside(aside{spec.name, c.file, spec.nameAt, usedForCost})
 	} else if from.source == rules.CostAttribute {
-		cost.Name = from.attribute + attributeName(spec.from, spec.name)
+		cost.Name = from.attribute + spec.name
+		if spec.from == "header" {
+			cost.Name = strings.ToLower(cost.Name)
+		}
 	}
 	return cost
 }
@@ -133,19 +132,20 @@ func (c *compiler) cost(spec *costSpec) rules.Cost {
 // checkName warns of names that some systems do not show as they are, and
 // refuses them where no file can rely on them.
 func (c *compiler) checkName(f *fileSpec, name string, at position) {
-	for i := range len(name) {
-		b := name[i]
-		if b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '.' || b == '_' || b == '-' {
-			continue
-		}
-		const hint = "use letters, digits, '.', '_' and '-' only: names stand in header fields and metrics as they are"
-		if f.usesHeadgate && !c.options.Compat {
-			c.errorf(at, hint, "name '%s' has a character that is not allowed", name)
-		} else {
-			c.warnf(at, hint, "name '%s' has a character that Envoy writes into header fields unescaped", name)
-		}
-		return
+	const hint = "use letters, digits, '.', '_' and '-' only: names stand in header fields and metrics as they are"
+	switch {
+	case !strings.ContainsFunc(name, isOdd):
+	case f.usesHeadgate && !c.options.Compat:
+		c.errorf(at, hint, "name '%s' has a character that is not allowed", name)
+	default:
+		c.warnf(at, hint, "name '%s' has a character that Envoy writes into header fields unescaped", name)
 	}
+}
+
+// isOdd reports whether r stands in no name: neither a letter or a digit of ASCII, nor '.', '_'
+// or '-'.
+func isOdd(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '.' && r != '_' && r != '-'
 }
 
 // tenant reports whether a descriptor may be one of tenants, and what is wrong

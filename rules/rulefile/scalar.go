@@ -136,11 +136,6 @@ func shortened(text string) string {
 	return text
 }
 
-// leaf returns the scalar of a field, and false after reporting why it is none.
-func (r *reader) leaf(f field) (scalar, bool) {
-	return r.leafAs(f, textLeaf)
-}
-
 // leafKind is what a field takes, for what to do about a number that fits no leaf.
 type leafKind uint8
 
@@ -157,14 +152,14 @@ func (k leafKind) hint(n *yaml.Node) string {
 	return fmt.Sprintf(`write "%s" in quotes if it is a text, or a whole number below 2^63`, plain(n))
 }
 
-// leafAs is leaf for a field of a kind.
-func (r *reader) leafAs(f field, kind leafKind) (scalar, bool) {
+// leaf returns the scalar of a field of a kind, and false after reporting why it is none.
+func (r *reader) leaf(f field, kind leafKind) (scalar, bool) {
 	n := r.follow(f.value)
 	if n == nil {
 		return scalar{}, false
 	}
 	if n.Kind != yaml.ScalarNode {
-		r.errorf(at(n), "write one value", "error loading config file: yaml: cannot unmarshal %s into '%s'", kindText(n), f.name)
+		r.mistyped(n, "write one value", "'"+f.name+"'")
 		return scalar{}, false
 	}
 	return r.checkLeaf(n, kind)
@@ -188,7 +183,7 @@ func (r *reader) checkLeaf(n *yaml.Node, kind leafKind) (scalar, bool) {
 // text returns a field as text: numbers and booleans as they are written, a
 // null as "".
 func (r *reader) text(f field) string {
-	s, ok := r.leaf(f)
+	s, ok := r.leaf(f, textLeaf)
 	if !ok || s.kind == nullScalar {
 		return ""
 	}
@@ -197,21 +192,21 @@ func (r *reader) text(f field) string {
 
 // flag returns a boolean field, false for a null.
 func (r *reader) flag(f field) bool {
-	s, ok := r.leaf(f)
+	s, ok := r.leaf(f, textLeaf)
 	if ok && s.kind != boolScalar && s.kind != nullScalar {
-		r.mistyped(f, "a boolean", "write true or false, without quotes")
+		r.mistyped(f.value, "write true or false, without quotes", "'"+f.name+"', which is a boolean")
 	}
 	return s.flag
 }
 
 // number returns a whole number in [low, high], 0 for a null.
 func (r *reader) number(f field, low, high int64) int64 {
-	s, ok := r.leafAs(f, numberLeaf)
+	s, ok := r.leaf(f, numberLeaf)
 	switch {
 	case !ok || s.kind == nullScalar:
 		return 0
 	case s.kind != intScalar:
-		r.mistyped(f, "a whole number", "write digits, without quotes")
+		r.mistyped(f.value, "write digits, without quotes", "'"+f.name+"', which is a whole number")
 		return 0
 	case s.num < low || s.num > high:
 		hint := fmt.Sprintf("write a whole number from %d to %d", low, high)
@@ -222,14 +217,6 @@ func (r *reader) number(f field, low, high int64) int64 {
 		return 0
 	}
 	return s.num
-}
-
-func (r *reader) mistyped(f field, want, hint string) {
-	n := r.follow(f.value)
-	if n == nil {
-		return
-	}
-	r.errorf(at(n), hint, "error loading config file: yaml: cannot unmarshal %s into '%s', which is %s", kindText(n), f.name, want)
 }
 
 // valueAt is where the value of f stands.

@@ -46,11 +46,9 @@ import (
 // Start is the instant at which a test begins unless its first step says so.
 var Start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Bounds of a suite, so that a slip of the pen does not run for hours.
-const (
-	// MaxTimes is the most that one step may repeat.
-	MaxTimes = 1_000_000
-)
+// MaxTimes is the most that one step may repeat, so that a slip of the pen does not run for
+// hours.
+const MaxTimes = 1_000_000
 
 // NoRule is what `rule` says when no rule limits the request, and what `soft` says
 // when it is below every soft limit; of `candidate`, that no rule with one is reached.
@@ -253,41 +251,25 @@ func (s *Suite) failure(test *Test, line int, message string) rules.Diagnostic {
 // compare returns what of an answer is not as wanted. Before the last of
 // several requests, only the verdict counts.
 func (w *Want) compare(a Answer, last bool) []string {
-	var wrong []string
-	differ := func(name string, got, want any) {
-		wrong = append(wrong, fmt.Sprintf("%s is %v, want %v", name, got, want))
-	}
-	if w.Allowed != nil && a.Allowed != *w.Allowed {
-		differ("allowed", a.Allowed, *w.Allowed)
-	}
+	wrong := differ(nil, "allowed", a.Allowed, w.Allowed)
 	if !last {
 		return wrong
 	}
-	for _, word := range []struct {
-		name, got string
-		want      *string
-	}{{"rule", cmp.Or(a.Rule, NoRule), w.Rule}, {"role", cmp.Or(a.Role, NoRule), w.Role}, {"soft", cmp.Or(a.Soft, NoRule), w.Soft}, {"candidate", cmp.Or(string(a.Candidate), NoRule), w.Candidate}} {
-		if word.want != nil && word.got != *word.want {
-			differ(word.name, word.got, *word.want)
-		}
-	}
-	for _, number := range []struct {
-		name string
-		got  int64
-		want *int64
-	}{{"limit", a.Limit, w.Limit}, {"remaining", a.Remaining, w.Remaining}} {
-		if number.want != nil && number.got != *number.want {
-			differ(number.name, number.got, *number.want)
-		}
-	}
-	for _, duration := range []struct {
-		name string
-		got  time.Duration
-		want *time.Duration
-	}{{"reset", a.ResetAfter, w.Reset}, {"retry_after", a.RetryAfter, w.RetryAfter}, {"delay", a.Delay, w.Delay}} {
-		if duration.want != nil && duration.got != *duration.want {
-			differ(duration.name, duration.got, *duration.want)
-		}
+	wrong = differ(wrong, "rule", cmp.Or(a.Rule, NoRule), w.Rule)
+	wrong = differ(wrong, "role", cmp.Or(a.Role, NoRule), w.Role)
+	wrong = differ(wrong, "soft", cmp.Or(a.Soft, NoRule), w.Soft)
+	wrong = differ(wrong, "candidate", cmp.Or(string(a.Candidate), NoRule), w.Candidate)
+	wrong = differ(wrong, "limit", a.Limit, w.Limit)
+	wrong = differ(wrong, "remaining", a.Remaining, w.Remaining)
+	wrong = differ(wrong, "reset", a.ResetAfter, w.Reset)
+	wrong = differ(wrong, "retry_after", a.RetryAfter, w.RetryAfter)
+	return differ(wrong, "delay", a.Delay, w.Delay)
+}
+
+// differ appends what is wrong with a part of an answer, if it matters.
+func differ[T comparable](wrong []string, name string, got T, want *T) []string {
+	if want != nil && got != *want {
+		wrong = append(wrong, fmt.Sprintf("%s is %v, want %v", name, got, *want))
 	}
 	return wrong
 }
