@@ -46,7 +46,7 @@ var rooms = map[string]struct {
 	"store/coalesce":               {[]string{"store", "limit"}, "joining callers is no matter of one store"},
 	"store/breaker":                {nil, "a breaker counts outcomes and knows no store"},
 	"store/hotkey":                 {nil, "a detector counts hashes and knows no store"},
-	"store/accuracy":               {[]string{"store", "limit", "descriptor"}, "what is measured is known from takes and their answers, without the rules or the limiter behind them"},
+	"store/accuracy":               {[]string{"store", "limit", "descriptor", "internal/memo"}, "what is measured is known from takes and their answers, without the rules or the limiter behind them"},
 	"store/denial":                 {[]string{"store", "limit"}, "what a store has denied is remembered without knowing which store"},
 	"store/fleet":                  {[]string{"store"}, "nodes are counted by any roster"},
 	"store/subbucket":              {[]string{"store", "limit"}, "a bucket is spread over parts in any store"},
