@@ -40,13 +40,13 @@ var rooms = map[string]struct {
 	"trial":                        {[]string{"rules", "limit", "descriptor"}, "what candidates would change is sums of what others have decided"},
 	"store":                        {[]string{"limit"}, "the contract of stores knows none of them"},
 	"store/memstore":               {[]string{"store", "limit", "internal/fastclock"}, "a store knows keys as bytes, not the rules or requests behind them"},
-	"store/redisstore":             {[]string{"store", "limit", "store/coalesce", "store/spread", "store/redisstore/conn"}, "a store knows keys as bytes, not the rules or requests behind them"},
+	"store/redisstore":             {[]string{"store", "limit", "store/coalesce", "store/spread", "store/redisstore/conn", "internal/sleep"}, "a store knows keys as bytes, not the rules or requests behind them"},
 	"store/memcachestore":          {[]string{"store", "limit", "store/breaker", "internal/credentials", "internal/sleep"}, "a store knows keys as bytes, not the rules or requests behind them"},
 	"store/spread":                 {[]string{"store", "limit"}, "dividing a batch is no matter of those who decide its parts"},
 	"store/coalesce":               {[]string{"store", "limit"}, "joining callers is no matter of one store"},
 	"store/breaker":                {nil, "a breaker counts outcomes and knows no store"},
 	"store/hotkey":                 {nil, "a detector counts hashes and knows no store"},
-	"store/accuracy":               {[]string{"store", "limit", "descriptor"}, "what is measured is known from takes and their answers, without the rules or the limiter behind them"},
+	"store/accuracy":               {[]string{"store", "limit", "descriptor", "internal/memo"}, "what is measured is known from takes and their answers, without the rules or the limiter behind them"},
 	"store/denial":                 {[]string{"store", "limit"}, "what a store has denied is remembered without knowing which store"},
 	"store/fleet":                  {[]string{"store"}, "nodes are counted by any roster"},
 	"store/subbucket":              {[]string{"store", "limit"}, "a bucket is spread over parts in any store"},
@@ -415,7 +415,7 @@ var rooms = map[string]struct {
 	}, "commands speak with the parts, not with wires"},
 	"cmd/headgate": {[]string{"internal/cli"}, "the binary is thin"},
 
-	"store/redisstore/conn":   {[]string{"store", "limit", "store/breaker", "internal/credentials"}, "the way to a server knows nothing of what is asked there"},
+	"store/redisstore/conn":   {[]string{"store", "limit", "store/breaker", "internal/credentials", "internal/sleep"}, "the way to a server knows nothing of what is asked there"},
 	"store/redisstore/doctor": {[]string{"store", "limit", "store/redisstore/conn", "internal/credentials"}, "what checks a server decides nothing there"},
 }
 

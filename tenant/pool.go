@@ -1,9 +1,6 @@
 package tenant
 
-import (
-	"errors"
-	"fmt"
-)
+import "fmt"
 
 // Pool is what each tenant of a tier may use beyond its quotas, all of them together:
 // hits that a quota denies are charged to it while it has any. It is immutable.
@@ -30,9 +27,6 @@ const PoolName = "burst_pool"
 // Validate refuses limits that could not be those of a quota, a cap of another length
 // than that of the pool, and one of an entry that cannot be.
 func (p *Pool) Validate() error {
-	if p.Limit.Limit == nil {
-		return errors.New("the limit is missing")
-	}
 	if err := p.validate(); err != nil {
 		return err
 	}
@@ -49,9 +43,6 @@ func (p *Pool) Validate() error {
 }
 
 func (c *KeyCap) check() error {
-	if c.Limit.Limit == nil {
-		return errors.New("the limit is missing")
-	}
 	if c.Entry == "" || len(c.Entry) > MaxDescriptor {
 		return fmt.Errorf("entry of %d bytes; hint: from 1 to %d, such as api_key", len(c.Entry), MaxDescriptor)
 	}

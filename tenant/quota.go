@@ -55,9 +55,6 @@ func (q *Quota) Validate() error {
 		return fmt.Errorf("%d limits; hint: at most %d", len(q.Limits), MaxLimits)
 	}
 	for i, l := range q.Limits {
-		if l.Limit == nil {
-			return fmt.Errorf("limit %d is missing", i)
-		}
 		if err := l.validate(); err != nil {
 			return fmt.Errorf("limit %d: %w", i, err)
 		}
@@ -87,6 +84,8 @@ const maxLimitName = MaxDescriptor + MaxName
 
 func (l *Limit) validate() error {
 	switch {
+	case l.Limit == nil:
+		return errors.New("the limit is missing")
 	case len(l.Name) > maxLimitName || strings.ContainsFunc(l.Name, func(r rune) bool { return !unicode.IsPrint(r) }):
 		return fmt.Errorf("name %.64q; hint: up to %d bytes of printable text", l.Name, maxLimitName)
 	case l.Calendar != nil || l.Period%time.Second != 0:

@@ -77,12 +77,8 @@ func (s *Snapshot) Parts() int { return s.parts }
 // over a Base it returns those that Changed does, but for those that are not there.
 func (s *Snapshot) All() iter.Seq[Account] {
 	return func(yield func(Account) bool) {
-		for e := range s.accounts.all() {
-			subject := Subject{Key: e.account.key, Value: e.value}
-			if e.account.gone {
-				continue
-			}
-			if !yield(e.account.expand(subject, s.granted(subject))) {
+		for a := range s.Changed() {
+			if !a.empty() && !yield(a) {
 				return
 			}
 		}

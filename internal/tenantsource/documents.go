@@ -153,10 +153,10 @@ func (d *documents) compileSoon() {
 
 // Switches returns the switches in force.
 func (t *Source) Switches() []switches.Switch {
-	if t == nil {
+	if t == nil || t.documents == nil {
 		return nil
 	}
-	return t.documents.switched()
+	return t.documents.switching.List()
 }
 
 // Held returns the switches in force with who has set them.
@@ -165,14 +165,6 @@ func (t *Source) Held() []switchboard.Held {
 		return nil
 	}
 	return t.documents.switching.Held()
-}
-
-// switched returns the switches that are in force; a nil documents has none.
-func (d *documents) switched() []switches.Switch {
-	if d == nil {
-		return nil
-	}
-	return d.switching.List()
 }
 
 // refused returns what is not in force, rules included, and where an earlier text
@@ -213,15 +205,13 @@ func (d *documents) ready() error {
 }
 
 // Stored returns what metrics show of documents.
-func (t *Source) Stored() telemetry.Documents { return t.documents.state() }
-
-func (d *documents) state() telemetry.Documents {
-	settings, _ := d.read()
+func (t *Source) Stored() telemetry.Documents {
+	settings, _ := t.documents.read()
 	s := telemetry.Documents{Version: settings.Version}
-	for _, one := range d.switched() {
+	for _, one := range t.Switches() {
 		*[...]*int64{switches.On: &s.On, switches.Shadow: &s.Shadow, switches.Off: &s.Off, switches.Raised: &s.Raised}[one.State]++
 	}
-	for _, r := range d.refused() {
+	for _, r := range t.documents.refused() {
 		switch r.Kind {
 		case sqltenant.RulesDocument:
 			s.RefusedRules++
@@ -247,20 +237,17 @@ type DocumentsReport struct {
 
 // Documents returns what /readyz says of documents, nil without a database.
 func (t *Source) Documents() *DocumentsReport {
-	if t == nil {
+	if t == nil || t.documents == nil {
 		return nil
 	}
 	return t.documents.report()
 }
 
 func (d *documents) report() *DocumentsReport {
-	if d == nil {
-		return nil
-	}
 	settings, known := d.read()
 	refused := d.refused()
 	return &DocumentsReport{
-		OK: known && len(refused) == 0, Version: settings.Version, Switches: len(d.switched()),
+		OK: known && len(refused) == 0, Version: settings.Version, Switches: len(d.switching.List()),
 		Refused: refused[:min(len(refused), MaxShownRefused)],
 	}
 }

@@ -61,7 +61,7 @@ func switchDocument(name, target string, state switches.State) sqltenant.Documen
 // statesOf tells the switches in force.
 func statesOf(d *documents) string {
 	var all []string
-	for _, s := range d.switched() {
+	for _, s := range d.switching.List() {
 		all = append(all, s.Target.String()+" "+s.State.String())
 	}
 	return strings.Join(all, ", ")

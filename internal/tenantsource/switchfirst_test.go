@@ -55,7 +55,7 @@ func TestNoSwitchWaitsForRules(t *testing.T) {
 		next.Version = int64(version + 2)
 		next.Documents = []sqltenant.Document{{Kind: sqltenant.SwitchDocument, Name: "all", Text: `{"target":"all","state":"` + state.String() + `"}`, Version: next.Version}}
 		d.inForce(next)
-		if list := d.switched(); len(list) != 1 || list[0].State != state {
+		if list := d.switching.List(); len(list) != 1 || list[0].State != state {
 			t.Errorf("switched %v, want %v", list, state)
 		}
 	}

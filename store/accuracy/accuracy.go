@@ -57,6 +57,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headgate/headgate/internal/memo"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -76,7 +77,7 @@ type Store struct {
 	inner      store.Store
 	sample     sample
 	now        func() time.Time
-	references references
+	references *memo.Memo[*limit.Limit, *reference] // nil: cannot be measured
 	gauges     gauges
 	batches    sync.Pool // of *batch
 }
@@ -95,7 +96,8 @@ func New(inner store.Store, o Options) (*Store, error) {
 		o.Now = time.Now
 	}
 	s := &Store{inner: inner, sample: sampleOf(o.Sample), now: o.Now}
-	s.references.supports = func(l *limit.Limit) bool { return store.Supports(inner, l) == nil }
+	supports := func(l *limit.Limit) bool { return s.Supports(l) == nil }
+	s.references = memo.New(maxReferences, func(l *limit.Limit) (*reference, error) { return newReference(l, supports), nil })
 	s.batches.New = func() any { return new(batch) }
 	return s, nil
 }
@@ -122,7 +124,8 @@ func (s *Store) referenceOf(t *store.Take) *reference {
 	if t.DryRun || t.Mode == nil || !t.Mode.Main || t.Mode.Regions != store.RegionsEach || t.Hits == 0 && t.Op != store.Reset || !s.sample.has(t.Key) {
 		return nil
 	}
-	return s.references.of(t.Limit)
+	ref, _ := s.references.Get(t.Limit)
+	return ref
 }
 
 // measure decides a batch of which the take at first is the first that is measured.

@@ -1,10 +1,6 @@
 package accuracy
 
-import (
-	"sync"
-
-	"github.com/headgate/headgate/limit"
-)
+import "github.com/headgate/headgate/limit"
 
 const (
 	// MaxReferenceLog is the largest quota that is compared with a sliding_log, which
@@ -21,7 +17,7 @@ const (
 	wideCounter = 64
 	wideLog     = 4
 	// maxReferences bounds the limits whose references are remembered: 10 MB. When
-	// there are more, as tenants get quotas of their own, they are made anew.
+	// there are more, as tenants get quotas of their own, some are made anew.
 	maxReferences = 10_000
 )
 
@@ -115,7 +111,7 @@ func Approximation(l, reference *limit.Limit) float64 {
 // sub_windows, algorithms that approximate nothing, and what the store has nothing more
 // exact for have one like themselves. It returns nil where l is not measured.
 func (s *Store) ReferenceOf(l *limit.Limit) *limit.Limit {
-	if ref := s.references.of(l); ref != nil {
+	if ref, _ := s.references.Get(l); ref != nil {
 		return ref.exact
 	}
 	return nil
@@ -130,29 +126,4 @@ func (r *reference) overshoot(d *limit.Decision) float64 {
 		over = r.exact.Owed(d.ResetAfter)
 	}
 	return float64(max(over, 0)) / float64(max(whole, 1))
-}
-
-// references remembers the references of limits.
-type references struct {
-	supports func(*limit.Limit) bool // by the store
-	mu       sync.RWMutex
-	by       map[*limit.Limit]*reference // nil: cannot be measured
-}
-
-// of returns the reference of l; nil where it cannot be measured.
-func (r *references) of(l *limit.Limit) *reference {
-	r.mu.RLock()
-	ref, ok := r.by[l]
-	r.mu.RUnlock()
-	if ok {
-		return ref
-	}
-	ref = newReference(l, r.supports)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.by == nil || len(r.by) >= maxReferences {
-		r.by = make(map[*limit.Limit]*reference)
-	}
-	r.by[l] = ref
-	return ref
 }

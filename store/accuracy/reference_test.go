@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store/memstore"
 )
 
 // all is a store that takes all limits.
@@ -90,12 +91,29 @@ func TestReferencesAreBounded(t *testing.T) {
 			t.Errorf("%v has %+v", spec, ref)
 		}
 	}
-	r := references{supports: all}
+	inner, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(inner, Options{Sample: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := map[*limit.Limit]*limit.Limit{}
 	for range 2*maxReferences + 1 {
 		l := limit.Must(limit.PerMinute(5))
-		if first := r.of(l); first == nil || r.of(l) != first || len(r.by) > maxReferences {
-			t.Fatalf("%v, %d remembered", first, len(r.by))
+		if made[l] = s.ReferenceOf(l); made[l] == nil || s.ReferenceOf(l) != made[l] {
+			t.Fatalf("%v, then %v", made[l], s.ReferenceOf(l))
 		}
+	}
+	remembered := 0
+	for l, ref := range made {
+		if s.ReferenceOf(l) == ref {
+			remembered++
+		}
+	}
+	if remembered == 0 || remembered > maxReferences {
+		t.Errorf("%d are remembered", remembered)
 	}
 }
 

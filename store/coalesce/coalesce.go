@@ -28,6 +28,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -238,7 +239,8 @@ func (c *Coalescer) leave(j *job) bool {
 	c.mu.Lock()
 	waited := j.waits
 	if waited {
-		c.removeLocked(j)
+		i := slices.Index(c.mu.waiting, j)
+		c.mu.waiting = slices.Delete(c.mu.waiting, i, i+1)
 	}
 	if !waited && !j.state.CompareAndSwap(boarded, left) {
 		c.mu.Unlock()
@@ -261,17 +263,6 @@ func (c *Coalescer) leave(j *job) bool {
 	default:
 	}
 	return true
-}
-
-func (c *Coalescer) removeLocked(j *job) {
-	for i, w := range c.mu.waiting {
-		if w == j {
-			copy(c.mu.waiting[i:], c.mu.waiting[i+1:])
-			c.mu.waiting[len(c.mu.waiting)-1] = nil
-			c.mu.waiting = c.mu.waiting[:len(c.mu.waiting)-1]
-			return
-		}
-	}
 }
 
 // run flies f, of which own is the caller's own job if it is still there.

@@ -143,7 +143,7 @@ func (f *flight) context(extend func(due, last time.Time) time.Duration) context
 		return context.Background()
 	}
 	if f.ctx == nil {
-		f.ctx = newFlightContext()
+		f.ctx = &flightContext{done: make(chan struct{})}
 	}
 	f.ctx.start(f.deadline, f.last, extend)
 	return f.ctx
@@ -167,17 +167,15 @@ func (f *flight) land(c *Coalescer) {
 	from := 0
 	for i, j := range f.jobs {
 		to := from + len(j.takes)
-		switch {
-		case j.state.CompareAndSwap(boarded, answered):
+		if j.state.CompareAndSwap(boarded, answered) {
 			if len(f.jobs) > 1 {
 				copy(j.results, f.results[from:to])
 			}
 			if i > 0 {
 				j.wake <- nil
 			}
-		default:
-			// Its caller has gone, and nobody else has it.
-			c.free(j)
+		} else {
+			c.free(j) // its caller has gone, and nobody else has it
 		}
 		from = to
 	}
@@ -208,8 +206,6 @@ type flightContext struct {
 	last     time.Time
 	extended bool
 }
-
-func newFlightContext() *flightContext { return &flightContext{done: make(chan struct{})} }
 
 func (c *flightContext) start(deadline, last time.Time, extend func(due, last time.Time) time.Duration) {
 	c.mu.Lock()

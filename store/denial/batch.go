@@ -137,20 +137,12 @@ func (s *Store) answer(takes []store.Take, results []store.Result, asks []ask, a
 		}
 		if a.entry == nil {
 			results[i] = store.Result{Skipped: true}
-			results[i].Allowed, results[i].Limit = true, capacity(takes[i].Limit)
+			results[i].Allowed, results[i].Limit = true, takes[i].Limit.Capacity()
 			s.memory.setOf(a.first).skipped.Add(1)
 			continue
 		}
 		results[i] = s.answerOf(&takes[i], *a, at)
 	}
-}
-
-// capacity is the Limit of all decisions by l.
-func capacity(l *limit.Limit) int64 {
-	var s limit.State
-	var d limit.Decision
-	limit.DecideInPlace(l, &s, 0, 0, &d)
-	return d.Limit
 }
 
 // askRest asks the store beneath for the takes that are not answered. Groups get

@@ -139,7 +139,7 @@ func (s *Store) fromOthers(t *store.Take, a *ask, at int64) *entry {
 	if all == nil || !shareable(t) || at < h.void[a.first%voids].Load() {
 		return nil
 	}
-	told := all.denials[nameOf(&all.salt, t)]
+	told := all.denials[nameUnder(&all.salt, t.Key, t.Limit)]
 	if told == nil {
 		return nil
 	}

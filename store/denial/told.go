@@ -17,12 +17,9 @@ const toldVersion = 1
 // maxTold bounds the times and counts of a denial that is told.
 const maxTold = 1 << 53
 
-// nameOf is the name of the denials of t: of its key and its limit, so that a node that
-// has another limit for the key hears nothing.
-func nameOf(salt *[16]byte, t *store.Take) store.SharedName { return nameUnder(salt, t.Key, t.Limit) }
-
-// nameUnder is a keyed hash, since SHA-256 is asked for a text that begins with a secret
-// of fixed length, and all that follows but the key has a fixed length too.
+// nameUnder is the name of the denials of a key under a limit, so that a node that has another
+// limit for the key hears nothing. It is a keyed hash, since SHA-256 is asked for a text that begins
+// with a secret of fixed length, and all that follows but the key has a fixed length too.
 func nameUnder(salt *[16]byte, key []byte, l *limit.Limit) store.SharedName {
 	var room [256]byte
 	text := append(room[:0], salt[:]...)

@@ -225,7 +225,7 @@ func (s *Store) deny(c *call, u unit, asked bool) {
 
 // skipped is the answer to a take that nobody has looked at.
 func skipped(l *limit.Limit) store.Result {
-	return store.Result{Decision: limit.Decision{Allowed: true, Limit: capacityOf(l)}, Skipped: true}
+	return store.Result{Decision: limit.Decision{Allowed: true, Limit: l.Capacity()}, Skipped: true}
 }
 
 // putBackAll undoes the served takes of u.

@@ -3,7 +3,6 @@ package lease
 import (
 	"bytes"
 	"context"
-	"sync"
 	"time"
 
 	"github.com/headgate/headgate/limit"
@@ -49,17 +48,7 @@ func (s *Store) dryRun(ctx context.Context, takes []store.Take, results []store.
 			s.inner.Take(ctx, p.Takes, p.Results)
 		}
 	}
-	spread.Plan{
-		Part: func(i int) int { return places[i] },
-		Ask: func(parts []spread.Part) {
-			var others sync.WaitGroup
-			for _, p := range parts[1:] {
-				others.Go(func() { ask(p) })
-			}
-			ask(parts[0])
-			others.Wait()
-		},
-	}.Take(takes, results)
+	spread.Plan{Part: func(i int) int { return places[i] }, Ask: spread.SideBySide(ask)}.Take(takes, results)
 }
 
 // placeOf returns where takes[i] is decided: here, if all that takes ask of its bucket
@@ -121,7 +110,7 @@ func (s *Store) letPass(takes []store.Take, results []store.Result, now time.Dur
 			}
 			d.Remaining = max(d.Remaining-used, 0)
 		} else {
-			d.Limit = capacityOf(t.Limit) // it was given back a moment ago
+			d.Limit = t.Limit.Capacity() // it was given back a moment ago
 		}
 		d.Allowed = true
 		sh.mu.Unlock()

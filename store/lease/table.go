@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
 
@@ -193,10 +192,4 @@ func (sh *shard) markDirty(b *bucket) {
 		b.listed = true
 		sh.dirty = append(sh.dirty, b)
 	}
-}
-
-// capacityOf is what decisions on l call its limit.
-func capacityOf(l *limit.Limit) int64 {
-	_, d := limit.Decide(l, limit.State{}, 0, 0)
-	return d.Limit
 }

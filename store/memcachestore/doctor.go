@@ -84,17 +84,11 @@ func (d *doctor) examine(ctx context.Context) {
 		return
 	}
 	var version string
-	err := d.step(ctx, func(c *conn) error {
-		line, err := ask(c, "version\r\n")
-		if err != nil {
-			return err
+	err := d.step(ctx, func(c *conn) (err error) {
+		if _, err = c.Write([]byte(askVersion)); err == nil {
+			version, err = readVersion(c.r)
 		}
-		text, ok := strings.CutPrefix(line, "VERSION ")
-		if !ok {
-			return errorLine([]byte(line))
-		}
-		version = text
-		return nil
+		return err
 	})
 	if err != nil {
 		d.blame("connect", err)
@@ -143,15 +137,6 @@ func (d *doctor) step(ctx context.Context, f func(*conn) error) error {
 		d.pool.put(c)
 	}
 	return err
-}
-
-// ask sends text and returns the first line of the answer.
-func ask(c *conn, text string) (string, error) {
-	if _, err := c.Write([]byte(text)); err != nil {
-		return "", err
-	}
-	line, err := readLine(c.r)
-	return string(line), err
 }
 
 // swap writes, reads and swaps a key, as a take does.

@@ -2,7 +2,6 @@ package memcachestore
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -79,18 +78,10 @@ func (s *Store) Ping(ctx context.Context) error {
 func (s *server) version(ctx, caller context.Context) (version string, err error) {
 	err = s.do(exchange{
 		ctx: ctx, caller: caller, again: true,
-		write: func(b []byte) []byte { return append(b, "version\r\n"...) },
-		read: func(r *bufio.Reader) error {
-			line, err := readLine(r)
-			if err != nil {
-				return err
-			}
-			text, ok := bytes.CutPrefix(line, []byte("VERSION "))
-			if !ok {
-				return errorLine(line)
-			}
-			version = string(text)
-			return nil
+		write: func(b []byte) []byte { return append(b, askVersion...) },
+		read: func(r *bufio.Reader) (err error) {
+			version, err = readVersion(r)
+			return err
 		},
 	})
 	return version, err

@@ -88,28 +88,23 @@ func (p *pool) await(ctx context.Context) (*conn, error) {
 	go func() {
 		defer p.dials.Done()
 		c, err := p.dial()
-		if settled.CompareAndSwap(false, true) {
-			if err != nil {
-				<-p.places
-			}
-			result <- dialled{c, err}
-			return
-		}
 		if err != nil {
 			<-p.places
-			return
 		}
-		p.put(c)
+		if settled.CompareAndSwap(false, true) {
+			result <- dialled{c, err}
+		} else if err == nil {
+			p.put(c)
+		}
 	}()
 	select {
 	case d := <-result:
 		return d.conn, d.err
 	case <-ctx.Done():
-		if settled.CompareAndSwap(false, true) {
-			return nil, ctx.Err()
-		}
-		if d := <-result; d.err == nil {
-			p.put(d.conn)
+		if !settled.CompareAndSwap(false, true) {
+			if d := <-result; d.err == nil {
+				p.put(d.conn)
+			}
 		}
 		return nil, ctx.Err()
 	}

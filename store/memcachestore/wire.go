@@ -97,6 +97,22 @@ func appendAuth(b []byte, text string) []byte {
 	return append(b, "\r\n"...)
 }
 
+// askVersion asks for the version of a server.
+const askVersion = "version\r\n"
+
+// readVersion reads the answer to askVersion.
+func readVersion(r *bufio.Reader) (string, error) {
+	line, err := readLine(r)
+	if err != nil {
+		return "", err
+	}
+	text, ok := bytes.CutPrefix(line, []byte("VERSION "))
+	if !ok {
+		return "", errorLine(line)
+	}
+	return string(text), nil
+}
+
 // readItem reads the answer to gets for the bucket name. After a serverError the next
 // answer can be read; after any other error the connection is of no use.
 func readItem(r *bufio.Reader, name string) (item, error) {
@@ -144,26 +160,25 @@ func parseValueLine(line []byte, name string) (_ item, size int, err error) {
 	if fields[0] != "VALUE" {
 		return item{}, 0, errorLine(line)
 	}
-	if len(fields) != 5 || fields[1] != name {
-		return item{}, 0, fmt.Errorf("%w: %.40q to gets", errNotMemcached, line)
+	bad := len(fields) != 5 || fields[1] != name
+	var long, cas uint64
+	if !bad {
+		var err1, err2 error
+		long, err1 = strconv.ParseUint(fields[3], 10, 31)
+		cas, err2 = strconv.ParseUint(fields[4], 10, 64)
+		bad = err1 != nil || err2 != nil
 	}
-	long, err := strconv.ParseUint(fields[3], 10, 31)
-	if err != nil {
+	switch {
+	case bad:
 		return item{}, 0, fmt.Errorf("%w: %.40q to gets", errNotMemcached, line)
-	}
-	if long > maxValue {
+	case long > maxValue:
 		return item{}, 0, errForeign
-	}
-	it := item{found: true}
-	if it.cas, err = strconv.ParseUint(fields[4], 10, 64); err != nil {
-		return item{}, 0, fmt.Errorf("%w: %.40q to gets", errNotMemcached, line)
-	}
-	if it.cas == 0 {
+	case cas == 0:
 		// A server that was started without them gives all items this number,
 		// and then takes every swap.
 		return item{}, 0, errNoCAS
 	}
-	return it, int(long), nil
+	return item{found: true, cas: cas}, int(long), nil
 }
 
 // readOutcome reads the answer to a write. After a serverError the next answer

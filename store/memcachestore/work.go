@@ -157,27 +157,12 @@ func (w *work) take(i int, b *bucket) {
 
 // readAll reads buckets from their servers.
 func (w *work) readAll(ctx context.Context, buckets []*bucket) {
-	w.onServers(ctx, buckets, func(ctx context.Context, buckets []*bucket) {
-		for part := range slices.Chunk(buckets, pipelined) {
-			n := 0
-			err := w.exchange(ctx, part[0].server, exchange{
-				again: true,
-				write: func(b []byte) []byte {
-					for _, one := range part {
-						b = appendGets(b, one.name)
-					}
-					return b
-				},
-				read: func(r *bufio.Reader) error {
-					return eachAnswer(part, &n, func(one *bucket) (err error) {
-						one.read, err = readItem(r, one.name)
-						one.after, one.limit = one.read.state, nil
-						return err
-					})
-				},
-			})
-			blame(part[n:], err)
-		}
+	w.askEach(ctx, buckets, true, func(b []byte, one *bucket) []byte {
+		return appendGets(b, one.name)
+	}, func(r *bufio.Reader, one *bucket) (err error) {
+		one.read, err = readItem(r, one.name)
+		one.after, one.limit = one.read.state, nil
+		return err
 	})
 }
 
@@ -195,28 +180,14 @@ func (w *work) writeAll(ctx context.Context, buckets []*bucket) {
 		}
 	}
 	wall := time.Now()
-	w.onServers(ctx, changed, func(ctx context.Context, buckets []*bucket) {
-		for part := range slices.Chunk(buckets, pipelined) {
-			n := 0
-			err := w.exchange(ctx, part[0].server, exchange{
-				write: func(b []byte) []byte {
-					for _, one := range part {
-						b = appendWrite(b, one.name, one.read, one.after, w.expiry(one, wall))
-					}
-					return b
-				},
-				read: func(r *bufio.Reader) error {
-					return eachAnswer(part, &n, func(one *bucket) error {
-						got, err := readOutcome(r)
-						if got == stored {
-							one.done, one.wrote, one.before = true, true, one.read.state
-						}
-						return err
-					})
-				},
-			})
-			blame(part[n:], err)
+	w.askEach(ctx, changed, false, func(b []byte, one *bucket) []byte {
+		return appendWrite(b, one.name, one.read, one.after, w.expiry(one, wall))
+	}, func(r *bufio.Reader, one *bucket) error {
+		got, err := readOutcome(r)
+		if got == stored {
+			one.done, one.wrote, one.before = true, true, one.read.state
 		}
+		return err
 	})
 }
 
@@ -225,25 +196,38 @@ func (w *work) expiry(b *bucket, wall time.Time) int64 {
 	return expiry(limit.Lifetime(b.limit, b.after, w.now), wall)
 }
 
-// eachAnswer reads the answer for each bucket and counts them in n. An error
-// line of the server is one of its bucket alone.
-func eachAnswer(buckets []*bucket, n *int, read func(*bucket) error) error {
-	for *n = 0; *n < len(buckets); *n++ {
-		err := read(buckets[*n])
-		if _, ok := errors.AsType[*serverError](err); ok {
-			buckets[*n].err = err
-		} else if err != nil {
-			return err
+// askEach asks the servers of buckets for something about each, which write appends and of which
+// read reads the answer; again says that it may be asked twice. An error line of a server is one of
+// its bucket alone; another error is that of all buckets whose answer did not come.
+func (w *work) askEach(ctx context.Context, buckets []*bucket, again bool, write func([]byte, *bucket) []byte, read func(*bufio.Reader, *bucket) error) {
+	w.onServers(ctx, buckets, func(ctx context.Context, buckets []*bucket) {
+		for part := range slices.Chunk(buckets, pipelined) {
+			unanswered := part
+			err := w.exchange(ctx, part[0].server, exchange{
+				again: again,
+				write: func(b []byte) []byte {
+					for _, one := range part {
+						b = write(b, one)
+					}
+					return b
+				},
+				read: func(r *bufio.Reader) error {
+					for unanswered = part; len(unanswered) > 0; unanswered = unanswered[1:] {
+						err := read(r, unanswered[0])
+						if _, ok := errors.AsType[*serverError](err); ok {
+							unanswered[0].err = err
+						} else if err != nil {
+							return err
+						}
+					}
+					return nil
+				},
+			})
+			for _, one := range unanswered {
+				one.err = err
+			}
 		}
-	}
-	return nil
-}
-
-// blame makes err the error of buckets whose answer did not come.
-func blame(buckets []*bucket, err error) {
-	for _, b := range buckets {
-		b.err = err
-	}
+	})
 }
 
 // exchange asks server. While others of the batch wait for their turn it uses

@@ -41,14 +41,12 @@ func (s *shard) update(where place, k ident, state limit.State, expiry uint32) b
 	}
 	at := int(t.words[where.at+slotState])
 	if len(state.Wide) > s.arena.capAt(at) {
-		old := at
 		var ok bool
 		if at, ok = s.block(k, grown(len(state.Wide))); !ok {
 			return false
 		}
-		// Making room may have moved the old block, and only that.
-		old = int(t.words[where.at+slotState])
-		s.arena.free(old)
+		// Not where it was above: making room may have moved it.
+		s.arena.free(int(t.words[where.at+slotState]))
 		t.words[where.at+slotState] = uint64(at)
 	}
 	s.arena.store(at, state)

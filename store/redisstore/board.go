@@ -51,46 +51,37 @@ var _ store.Board = (*Store)(nil)
 // notice another one; in a cluster they are of the first bucket tag. It lasts no longer
 // than the budget; errors are *store.Error.
 func (s *Store) Post(ctx context.Context, node string, notice []byte, ttl time.Duration) error {
-	return s.post(ctx, boardName, node, notice, ttl)
+	return board{s, boardName}.Post(ctx, node, notice, ttl)
 }
 
 // BoardOf returns another board of this Redis, beside the one that the store itself is. It
 // is as that one, and has notices of its own. name is 1 to 16 small letters; others have the
 // same board only where they name it alike.
-func (s *Store) BoardOf(name string) store.Board { return otherBoard{s, boardName + ":" + name} }
+func (s *Store) BoardOf(name string) store.Board { return board{s, boardName + ":" + name} }
 
-// otherBoard is a board of a name of its own.
-type otherBoard struct {
+// board is the board of a name in a store.
+type board struct {
 	store *Store
 	name  string
 }
 
 // Post implements store.Board.
-func (b otherBoard) Post(ctx context.Context, node string, notice []byte, ttl time.Duration) error {
-	return b.store.post(ctx, b.name, node, notice, ttl)
-}
-
-// Notices implements store.Board.
-func (b otherBoard) Notices(ctx context.Context) (map[string][]byte, error) {
-	return b.store.notices(ctx, b.name)
-}
-
-func (s *Store) post(ctx context.Context, name, node string, notice []byte, ttl time.Duration) error {
-	if err := s.checkNode("post", node); err != nil {
+func (b board) Post(ctx context.Context, node string, notice []byte, ttl time.Duration) error {
+	if err := b.store.checkNode("post", node); err != nil {
 		return err
 	}
 	if len(notice) > store.MaxNotice {
-		return s.refuse("post", store.Misconfigured, fmt.Sprintf("at most %d", store.MaxNotice), fmt.Errorf("the notice has %d bytes", len(notice)))
+		return b.store.refuse("post", store.Misconfigured, fmt.Sprintf("at most %d", store.MaxNotice), fmt.Errorf("the notice has %d bytes", len(notice)))
 	}
-	answer, err := s.askBoard(ctx, "post", name, "post", []string{node}, decimal(microsOf(ttl)), string(notice))
+	answer, err := b.ask(ctx, "post", "post", []string{node}, decimal(microsOf(ttl)), string(notice))
 	if err != nil {
 		return err
 	}
 	if len(answer) != 1 {
-		return s.options.Fault("post", conn.ErrBadReply)
+		return b.store.options.Fault("post", conn.ErrBadReply)
 	}
 	if n, err := answer[0].ToInt64(); err != nil || n < 0 {
-		return s.refuse("post", store.Full, fmt.Sprintf("more than %d nodes have a notice: this one is not shown to the others", maxNotices), errBoard)
+		return b.store.refuse("post", store.Full, fmt.Sprintf("more than %d nodes have a notice: this one is not shown to the others", maxNotices), errBoard)
 	}
 	return nil
 }
@@ -100,12 +91,13 @@ func (s *Store) post(ctx context.Context, name, node string, notice []byte, ttl 
 // be, because it is longer than one or of another type, is an empty one. Errors are
 // *store.Error.
 func (s *Store) Notices(ctx context.Context) (map[string][]byte, error) {
-	return s.notices(ctx, boardName)
+	return board{s, boardName}.Notices(ctx)
 }
 
-func (s *Store) notices(ctx context.Context, name string) (map[string][]byte, error) {
+// Notices implements store.Board.
+func (b board) Notices(ctx context.Context) (map[string][]byte, error) {
 	const op = "read notices"
-	list, err := s.askBoard(ctx, op, name, "nodes", nil)
+	list, err := b.ask(ctx, op, "nodes", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -116,12 +108,12 @@ func (s *Store) notices(ctx context.Context, name string) (map[string][]byte, er
 	notices := make(map[string][]byte, len(nodes))
 	for len(nodes) > 0 {
 		some := nodes[:min(len(nodes), noticeBatch)]
-		page, err := s.askBoard(ctx, op, name, "read", some)
+		page, err := b.ask(ctx, op, "read", some)
 		if err != nil {
 			return nil, err
 		}
 		if n := len(page); n == 0 || n > len(some) {
-			return nil, s.options.Fault(op, conn.ErrBadReply)
+			return nil, b.store.options.Fault(op, conn.ErrBadReply)
 		}
 		for i := range page {
 			if text, err := page[i].ToString(); err == nil {
@@ -141,17 +133,17 @@ func (s *Store) checkNode(op, node string) error {
 	return s.refuse(op, store.Misconfigured, "a node's name has 1 to 256 bytes", fmt.Errorf("the name has %d bytes", len(node)))
 }
 
-// askBoard has the script do a word for nodes on the board of a name, and returns its answer.
-func (s *Store) askBoard(ctx context.Context, op, name, word string, nodes []string, more ...string) (answer []rueidis.RedisMessage, err error) {
-	prefix := s.prefix(keyHash{})
-	keys := []string{prefix + name}
+// ask has the script do a word for nodes, and returns its answer.
+func (b board) ask(ctx context.Context, op, word string, nodes []string, more ...string) (answer []rueidis.RedisMessage, err error) {
+	prefix := b.store.prefix(keyHash{})
+	keys := []string{prefix + b.name}
 	for _, node := range nodes {
 		hash := hashOf([]byte(node))
-		keys = append(keys, prefix+string(hash[:])+name)
+		keys = append(keys, prefix+string(hash[:])+b.name)
 	}
-	err = s.askFirst(ctx, op, boardScript, &plain{
+	err = b.store.askFirst(ctx, op, boardScript, &plain{
 		keys: keys, args: slices.Concat([]string{word}, nodes, more),
 		read: func(rest []rueidis.RedisMessage) bool { answer = rest; return true },
-	}, s.options.Budget)
+	}, b.store.options.Budget)
 	return answer, err
 }

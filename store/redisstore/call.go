@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
@@ -71,7 +72,7 @@ func (c *call) run(ctx context.Context) {
 			return
 		}
 		if pause > 0 {
-			conn.Wait(ctx, pause)
+			_ = sleep.For(ctx, pause)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
 )
@@ -143,7 +144,7 @@ func (r *router) run(ctx context.Context, first chan<- struct{}) {
 		if attempt == 0 {
 			close(first)
 		}
-		conn.Wait(ctx, refreshGap+rand.N(refreshGap))
+		_ = sleep.For(ctx, refreshGap+rand.N(refreshGap))
 		pause := minRefresh
 		if !r.well() {
 			pause = minHurry

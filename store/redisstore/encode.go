@@ -371,13 +371,6 @@ func (r *request) algorithm(l *limit.Limit) {
 
 // limit writes the rest of a limit.
 func (r *request) limit(l *limit.Limit, wall limit.Micros) {
-	r.numbers(l, wall)
-	if l.MaxDebt > 0 {
-		r.int(l.MaxDebt)
-	}
-}
-
-func (r *request) numbers(l *limit.Limit, wall limit.Micros) {
 	switch {
 	case l.Calendar != nil:
 		r.int(l.Quota)
@@ -406,6 +399,9 @@ func (r *request) numbers(l *limit.Limit, wall limit.Micros) {
 	default:
 		r.int(l.Quota)
 		r.int(l.PeriodMicros())
+	}
+	if l.MaxDebt > 0 {
+		r.int(l.MaxDebt)
 	}
 }
 

@@ -56,7 +56,7 @@ var _ store.Leaser = (*Store)(nil)
 // the budget. A request whose answer is lost is not repeated: what it may have
 // been granted ends by itself.
 func (s *Store) Lease(ctx context.Context, requests []store.LeaseRequest, grants []store.Grant) {
-	deadline := within(ctx, s.options.Budget)
+	deadline := conn.Within(ctx, s.options.Budget)
 	byTag := map[int][]int{} // indexes of requests, in order
 	var peeks []int
 	for i := range requests {

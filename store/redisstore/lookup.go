@@ -87,15 +87,15 @@ func (sh *shard) time(ctx context.Context) (limit.Micros, error) {
 	if err != nil {
 		return 0, err
 	}
-	var n [2]int64 // seconds and microseconds
-	texts, err := answer.AsStrSlice()
-	for i := 0; i < len(n) && err == nil && len(texts) == len(n); i++ {
-		n[i], err = strconv.ParseInt(texts[i], 10, 64)
+	var now limit.Micros
+	words, err := answer.AsStrSlice()
+	if err == nil {
+		now, err = conn.ParseTime(words)
 	}
-	if err != nil || len(texts) != len(n) {
+	if err != nil {
 		return 0, sh.Fault("lookup", conn.ErrBadReply)
 	}
-	return limit.Micros(n[0]*1_000_000 + n[1]), nil
+	return now, nil
 }
 
 // parseState reads a value as the script does at now; what has no known form is the

@@ -124,17 +124,9 @@ func (m *memory) mayMiss(history uint32) bool {
 // missing returns what is remembered of a bucket under another history than
 // this one, and how long it lasts; false if there is nothing, or nothing that still
 // counts.
-func (m *memory) missing(hash *keyHash, history uint32, now time.Time) (_ remembered, left time.Duration, ok bool) {
-	at := now.Sub(m.began).Microseconds()
-	places, mu := m.set(hash)
-	defer mu.Unlock()
-	for i := range places {
-		p := &places[i]
-		if p.kind != 0 && p.hash == *hash {
-			return *p, micros(p.until - at), p.history != history && p.until > at
-		}
-	}
-	return remembered{}, 0, false
+func (m *memory) missing(hash *keyHash, history uint32, now time.Time) (r remembered, left time.Duration, ok bool) {
+	r, left = m.recall(hash, now)
+	return r, left, r.history != history && left > 0
 }
 
 // stateOf returns the state of a bucket about which a decision at now was the last

@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
@@ -36,7 +37,7 @@ func pipeline(ctx context.Context, at *shard, calls []*call) {
 			}
 		}
 		if calls = rest; len(calls) > 0 && pause > 0 {
-			conn.Wait(ctx, pause)
+			_ = sleep.For(ctx, pause)
 		}
 	}
 	for _, c := range append(redirected, calls...) {

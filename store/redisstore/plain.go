@@ -15,7 +15,7 @@ import (
 // askFirst makes a call about what lies under the first tag, within budget.
 func (s *Store) askFirst(ctx context.Context, op string, asked *script, b *plain, budget time.Duration) error {
 	// The hash that is all zeros leads to the first tag.
-	if _, err := s.run(ctx, asked, b, keyHash{}, within(ctx, budget)); err != nil {
+	if _, err := s.run(ctx, asked, b, keyHash{}, conn.Within(ctx, budget)); err != nil {
 		return s.faultOf(op, err)
 	}
 	return nil
@@ -26,15 +26,6 @@ func (s *Store) refuse(op string, reason store.Reason, hint string, err error) e
 	fault := s.options.Fault(op, err)
 	fault.Reason, fault.Hint = reason, hint
 	return fault
-}
-
-// within returns when a call ends that may last so long, or as long as ctx if that is less.
-func within(ctx context.Context, budget time.Duration) time.Time {
-	deadline := time.Now().Add(budget)
-	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
-		return d
-	}
-	return deadline
 }
 
 // plain is the body of a call whose keys and arguments are strings, which are not used again.

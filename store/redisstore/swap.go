@@ -114,18 +114,15 @@ func (s *Store) runSwapsAt(ctx context.Context, at *shard, calls []*swapCall) {
 // finishSwaps ends a call that has its outcome. Where its values lie on two servers
 // because their slot is being moved, each of them is asked for alone.
 func (s *Store) finishSwaps(ctx context.Context, c *swapCall) {
-	if !errors.Is(c.err, conn.ErrApart) {
-		if c.err != nil {
-			c.failSwaps(s.faultOf("swap", c.err))
+	if errors.Is(c.err, conn.ErrApart) && len(c.swaps) > 1 {
+		for i := range c.swaps {
+			one := s.newSwapCall(c.tag, c.deadline)
+			one.add(c.swaps[i], c.answers[i])
+			one.run(ctx)
+			s.finishSwaps(ctx, one)
 		}
-		return
-	}
-	for i := range c.swaps {
-		one := s.newSwapCall(c.tag, c.deadline)
-		one.add(c.swaps[i], c.answers[i])
-		if one.run(ctx); one.err != nil {
-			one.failSwaps(s.faultOf("swap", one.err))
-		}
+	} else if c.err != nil {
+		c.failSwaps(s.faultOf("swap", c.err))
 	}
 }
 

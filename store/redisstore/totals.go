@@ -45,7 +45,7 @@ var _ store.Importer = (*Store)(nil)
 // Import implements store.Importer. Totals whose buckets have one tag share calls of one
 // script; all calls are made side by side, within the budget.
 func (s *Store) Import(ctx context.Context, totals []store.Total, results []store.Result) {
-	deadline := within(ctx, s.options.Budget)
+	deadline := conn.Within(ctx, s.options.Budget)
 	byTag := map[int][]int{} // indexes of totals
 	for i := range totals {
 		tag := s.tag(hashOf(totals[i].Key))

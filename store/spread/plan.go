@@ -2,6 +2,7 @@ package spread
 
 import (
 	"bytes"
+	"sync"
 	"time"
 
 	"github.com/headgate/headgate/limit"
@@ -29,6 +30,18 @@ type Plan struct {
 	Ask func(parts []Part)
 	// Now is the clock by which an answer is late; nil means time.Now.
 	Now func() time.Time
+}
+
+// SideBySide returns a Plan.Ask that asks each part by ask, all of them at one time.
+func SideBySide(ask func(Part)) func([]Part) {
+	return func(parts []Part) {
+		var others sync.WaitGroup
+		for _, p := range parts[1:] {
+			others.Go(func() { ask(p) })
+		}
+		ask(parts[0])
+		others.Wait()
+	}
 }
 
 // Take decides takes[i] into results[i]. It calls Ask once; a second time if
@@ -285,12 +298,11 @@ func (b *batch) charged(i int) bool {
 }
 
 // displaced reports whether take i of g was charged before one of its bucket that
-// it comes after.
-func (b *batch) displaced(g group, i int) bool { return b.charged(i) && b.follows(g, i) }
-
-// follows reports whether take i of g comes after one of its bucket that was left
-// for later.
-func (b *batch) follows(g group, i int) bool {
+// it comes after, and that was left for later.
+func (b *batch) displaced(g group, i int) bool {
+	if !b.charged(i) {
+		return false
+	}
 	for j := g.from; j < i; j++ {
 		if later(b.takes[j].Op) && bytes.Equal(b.takes[j].Key, b.takes[i].Key) {
 			return true

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/headgate/headgate/limit"
@@ -51,15 +50,8 @@ func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Re
 	}
 	Plan{
 		Part: func(i int) int { return s.of(&takes[i]) },
-		Ask: func(parts []Part) {
-			var others sync.WaitGroup
-			for _, p := range parts[1:] {
-				others.Go(func() { s.stores[p.ID].Take(ctx, p.Takes, p.Results) })
-			}
-			s.stores[parts[0].ID].Take(ctx, parts[0].Takes, parts[0].Results)
-			others.Wait()
-		},
-		Now: s.now,
+		Ask:  SideBySide(func(p Part) { s.stores[p.ID].Take(ctx, p.Takes, p.Results) }),
+		Now:  s.now,
 	}.Take(takes, results)
 }
 

@@ -80,17 +80,14 @@ func testNotices(t *testing.T, h Harness) {
 }
 
 func testNoticeNames(t *testing.T, h Harness) {
-	longest := make([]byte, 256)
-	for i := range longest {
-		longest[i] = byte(i)
-	}
+	longest := everyByte()
 	var want []string
-	for _, name := range []string{"a", "A", "a ", " a", "a\x00", "\x00", "\xff", "{a}", "\r\n", "1", "1e0", "*", "post", string(longest)} {
+	for _, name := range []string{"a", "A", "a ", " a", "a\x00", "\x00", "\xff", "{a}", "\r\n", "1", "1e0", "*", "post", longest} {
 		h.post(t, name, "of "+name, time.Minute)
 		want = append(want, name+"=of "+name)
 		h.up(t, want...)
 	}
-	for _, name := range []string{"", string(longest) + "x"} {
+	for _, name := range []string{"", longest + "x"} {
 		if err := h.board(t).Post(t.Context(), name, nil, time.Minute); store.ReasonOf(err) != store.Misconfigured {
 			t.Errorf("a name of %d bytes: %v", len(name), err)
 		}
@@ -107,9 +104,7 @@ func testLongNotices(t *testing.T, h Harness) {
 		notice := bytes.Repeat([]byte{byte(i), 0, '\r', '\n', 0xff, 0xfe, byte(37 * i), 7}, store.MaxNotice/8)
 		node := fmt.Sprintf("node %d", i)
 		want[node] = notice
-		if err := board.Post(t.Context(), node, notice, time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		h.post(t, node, string(notice), time.Minute)
 	}
 	if err := board.Post(t.Context(), "node 3", make([]byte, store.MaxNotice+1), time.Minute); store.ReasonOf(err) != store.Misconfigured {
 		t.Errorf("too long: %v", err)

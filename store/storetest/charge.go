@@ -18,11 +18,10 @@ func testCharge(t *testing.T, h Harness) {
 		h.SetNow(noon)
 		m := newModel()
 		m.now = noon
-		most := capacity(l)
+		most := l.Capacity()
 		for _, hits := range [...]int64{0, 1, most, 2*most + 1} {
 			takes := []store.Take{charge(key, l, hits), take(key, l, 0), take(key, l, 1)}
-			want := make([]store.Result, len(takes))
-			m.Take(takes, want)
+			want := m.Take(takes)
 			got := h.batch(t, takes...)
 			for i := range takes {
 				if got[i] != want[i] {
@@ -33,15 +32,7 @@ func testCharge(t *testing.T, h Harness) {
 				t.Fatalf("%d charged: %+v, a peek %+v", hits, got[0], got[1])
 			}
 		}
-		wait := h.hit(t, key, l, 1).RetryAfter
-		h.SetNow(noon + micros(wait) - 1)
-		if d := h.hit(t, key, l, 1); d.Allowed {
-			t.Errorf("1 µs before all is paid back: %+v", d)
-		}
-		h.SetNow(noon + micros(wait))
-		if d := h.hit(t, key, l, 1); !d.Allowed {
-			t.Errorf("when all is paid back: %+v", d)
-		}
+		h.passesAfter(t, h.hit(t, key, l, 1).RetryAfter, key, l)
 	})
 }
 

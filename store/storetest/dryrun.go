@@ -107,7 +107,7 @@ func testDryRunTallies(t *testing.T, h Harness) {
 // them, and nobody see a dry run else.
 func testDryRunBatch(t *testing.T, h Harness) {
 	eachSpec(t, h, func(t *testing.T, l *limit.Limit, key string) {
-		most := capacity(l)
+		most := l.Capacity()
 		all := take(key, l, most)
 		one := take(key, l, 1)
 		h.twiceDry(t, dry(all, one), true, false)
@@ -179,7 +179,7 @@ func testCrowdOfDryRuns(t *testing.T, h Harness) {
 				}
 				continue
 			}
-			if r := h.batch(t, dry(take("unused", l, capacity(l)), take("hit", l, 1))...); !r[0].Allowed || r[0].Remaining != 0 {
+			if r := h.batch(t, dry(take("unused", l, l.Capacity()), take("hit", l, 1))...); !r[0].Allowed || r[0].Remaining != 0 {
 				t.Errorf("a dry run of all there is: %+v", r[0])
 			}
 		}

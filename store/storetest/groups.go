@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -32,7 +33,7 @@ func testGroupPasses(t *testing.T, h Harness) {
 		takes = append(takes, take(string(rune('a'+i)), limit.Must(spec), 1))
 	}
 	for i, r := range h.batch(t, grouped(1, takes...)...) {
-		if want := capacity(takes[i].Limit) - 1; !r.Allowed || r.Remaining != want {
+		if want := takes[i].Limit.Capacity() - 1; !r.Allowed || r.Remaining != want {
 			t.Errorf("%v: %+v, want remaining=%d", takes[i].Limit.Algorithm, r, want)
 		}
 	}
@@ -47,14 +48,9 @@ func testGroupDenied(t *testing.T, h Harness) {
 	for at := range len(specs) + 1 {
 		var takes []store.Take
 		for i, spec := range specs {
-			if i == at {
-				takes = append(takes, take("full", full, 1))
-			}
 			takes = append(takes, take(string(rune('a'+i)), limit.Must(spec), 1))
 		}
-		if at == len(specs) {
-			takes = append(takes, take("full", full, 1))
-		}
+		takes = slices.Insert(takes, at, take("full", full, 1))
 		for i, r := range h.batch(t, grouped(1, takes...)...) {
 			if i == at {
 				if r.Allowed || r.RetryAfter <= 0 {
@@ -68,9 +64,9 @@ func testGroupDenied(t *testing.T, h Harness) {
 			}
 		}
 	}
-	for i, spec := range h.specs(specs) {
+	for i, spec := range specs {
 		l := limit.Must(spec)
-		h.remaining(t, string(rune('a'+i)), l, capacity(l))
+		h.remaining(t, string(rune('a'+i)), l, l.Capacity())
 	}
 }
 
@@ -116,7 +112,7 @@ func testGroupShadow(t *testing.T, h Harness) {
 // testGroupDuplicates: takes on one bucket see each other.
 func testGroupDuplicates(t *testing.T, h Harness) {
 	eachSpec(t, h, func(t *testing.T, l *limit.Limit, key string) {
-		most := capacity(l)
+		most := l.Capacity()
 		results := h.batch(t, grouped(1, take(key, l, most), take(key, l, 1))...)
 		if results[1].Allowed || results[0].Remaining != most {
 			t.Errorf("one hit too many: %+v", results)
@@ -168,16 +164,13 @@ func testGroupsApart(t *testing.T, h Harness) {
 // testCrowd has many goroutines at one key while the clock stands still.
 func testCrowd(t *testing.T, h Harness) {
 	const goroutines, each = 16, 40
-	for _, spec := range h.specs(specs) {
-		spec.Quota *= 10
-		if spec.Burst > 0 || spec.MaxQueue > 0 {
-			spec.Burst, spec.MaxQueue = 10*spec.Burst, 10*spec.MaxQueue
-		}
-		l := limit.Must(spec)
-		key := "crowd " + l.Algorithm.String()
-		if l.Strict {
-			key += " strict"
-		}
+	larger := h.specs(specs)
+	for i := range larger {
+		larger[i].Quota *= 10
+		larger[i].Burst *= 10
+		larger[i].MaxQueue *= 10
+	}
+	eachOf(t, larger, func(t *testing.T, l *limit.Limit, key string) {
 		var admitted atomic.Int64
 		crowd(goroutines, func(int) {
 			for range each {
@@ -186,10 +179,10 @@ func testCrowd(t *testing.T, h Harness) {
 				}
 			}
 		})
-		if want := min(capacity(l), goroutines*each); admitted.Load() != want {
-			t.Errorf("%s: admitted %d, want %d", key, admitted.Load(), want)
+		if want := min(l.Capacity(), goroutines*each); admitted.Load() != want {
+			t.Errorf("admitted %d, want %d", admitted.Load(), want)
 		}
-	}
+	})
 }
 
 // testCrowdOfGroups has goroutines take the same keys in different orders, all

@@ -270,7 +270,7 @@ func testSlotsInBatch(t *testing.T, h Harness) {
 func testHoldsElsewhere(t *testing.T, h Harness) {
 	eachSpec(t, h, func(t *testing.T, l *limit.Limit, key string) {
 		hit := by(7, store.Hit, key, l)
-		for left := capacity(l) - 1; left >= 0; left-- {
+		for left := l.Capacity() - 1; left >= 0; left-- {
 			if r := h.batch(t, hit)[0]; !r.Allowed || r.Remaining != left {
 				t.Fatalf("a hit by a hold: %+v, want remaining=%d", r, left)
 			}

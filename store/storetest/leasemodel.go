@@ -21,14 +21,8 @@ type modelRegister struct {
 	noted  limit.Micros // when a lease was last granted or returned
 }
 
-// Lease answers requests as every Leaser must.
-func (m *model) Lease(requests []store.LeaseRequest, grants []store.Grant) {
-	for i := range requests {
-		grants[i] = m.leaseOne(&requests[i])
-	}
-}
-
-func (m *model) leaseOne(q *store.LeaseRequest) (g store.Grant) {
+// lease answers a request as every Leaser must.
+func (m *model) lease(q *store.LeaseRequest) (g store.Grant) {
 	key, l := string(q.Key), q.Limit
 	if !l.Leasable() {
 		_, g.Decision = limit.Decide(l, m.buckets[key].state, m.now, 0)

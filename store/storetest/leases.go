@@ -81,19 +81,8 @@ var leased = []limit.Spec{
 	{Algorithm: limit.GCRA, Quota: 100, Period: time.Minute},
 }
 
-func eachLeased(t *testing.T, f func(t *testing.T, l *limit.Limit, key string)) {
-	t.Helper()
-	for i, spec := range leased {
-		name := spec.Algorithm.String()
-		if spec.Strict {
-			name += " strict"
-		}
-		t.Run(name, func(t *testing.T) { f(t, limit.Must(spec), fmt.Sprintf("key %d", i)) })
-	}
-}
-
 func testGrant(t *testing.T, h Harness) {
-	eachLeased(t, func(t *testing.T, l *limit.Limit, key string) {
+	eachOf(t, leased, func(t *testing.T, l *limit.Limit, key string) {
 		h.hit(t, key, l, 10)
 		g := h.lease(t, request(key, l, 1, 30))[0]
 		if g.Hits != 30 || g.TTL <= 0 || g.TTL > time.Hour || g.Returned {
@@ -172,7 +161,7 @@ func testLeaseLength(t *testing.T, h Harness) {
 		"token_bucket":   time.Minute * 100 / 70 / 4 / time.Microsecond * time.Microsecond,
 		"gcra":           15 * time.Second,
 	}
-	eachLeased(t, func(t *testing.T, l *limit.Limit, key string) {
+	eachOf(t, leased, func(t *testing.T, l *limit.Limit, key string) {
 		h.SetNow(noon + micros(13*time.Second))
 		if g := h.lease(t, request(key, l, 1, 10))[0]; g.TTL != want[l.Algorithm.String()] {
 			t.Errorf("got %+v, want %v", g, want[l.Algorithm.String()])
@@ -208,7 +197,7 @@ func testLeaseCalendar(t *testing.T, h Harness) {
 
 // testReturn gives back some and leases anew in one step.
 func testReturn(t *testing.T, h Harness) {
-	eachLeased(t, func(t *testing.T, l *limit.Limit, key string) {
+	eachOf(t, leased, func(t *testing.T, l *limit.Limit, key string) {
 		first := h.lease(t, request(key, l, 1, 60))[0]
 		q := request(key, l, 2, 10)
 		q.Return, q.ReturnHits = leaseID(1), 40
@@ -225,7 +214,7 @@ func testReturn(t *testing.T, h Harness) {
 
 // testReturnOnce repeats returns, also of what nobody has.
 func testReturnOnce(t *testing.T, h Harness) {
-	eachLeased(t, func(t *testing.T, l *limit.Limit, key string) {
+	eachOf(t, leased, func(t *testing.T, l *limit.Limit, key string) {
 		first := h.lease(t, request(key, l, 1, 60))[0]
 		nameless := giveBack(key, l, 1, 60)
 		nameless.Return = store.LeaseID{}
@@ -247,7 +236,7 @@ func testReturnOnce(t *testing.T, h Harness) {
 // freed by it, not even by giving back more afterwards, and its id can be used
 // again.
 func testReturnNothing(t *testing.T, h Harness) {
-	eachLeased(t, func(t *testing.T, l *limit.Limit, key string) {
+	eachOf(t, leased, func(t *testing.T, l *limit.Limit, key string) {
 		h.lease(t, request(key, l, 1, 20))
 		before := h.lease(t, request(key, l, 2, 20))[0].Decision
 		for i, hits := range []int64{0, -5} {
@@ -265,7 +254,7 @@ func testReturnNothing(t *testing.T, h Harness) {
 }
 
 func testReturnLate(t *testing.T, h Harness) {
-	eachLeased(t, func(t *testing.T, l *limit.Limit, key string) {
+	eachOf(t, leased, func(t *testing.T, l *limit.Limit, key string) {
 		for i, c := range []struct {
 			early    limit.Micros
 			returned bool
@@ -315,13 +304,12 @@ func testReturnOthers(t *testing.T, h Harness) {
 		if c.q.TTL > 0 {
 			c.q.TTL = 100 * time.Millisecond
 		}
-		want := make([]store.Grant, 1)
-		m.Lease([]store.LeaseRequest{c.q}, want)
-		if g := h.lease(t, c.q)[0]; g != want[0] {
-			t.Errorf("step %d: %+v, want %+v", i, g, want[0])
+		want := m.lease(&c.q)
+		if g := h.lease(t, c.q)[0]; g != want {
+			t.Errorf("step %d: %+v, want %+v", i, g, want)
 		}
-		if i == 2 && want[0].Decision.ResetAfter != 145*time.Millisecond {
-			t.Errorf("the second lease ends in 95 ms and holds 50 hits: %+v", want[0].Decision)
+		if i == 2 && want.Decision.ResetAfter != 145*time.Millisecond {
+			t.Errorf("the second lease ends in 95 ms and holds 50 hits: %+v", want.Decision)
 		}
 	}
 }
@@ -338,8 +326,8 @@ func testReturnForeign(t *testing.T, h Harness) {
 // testResetAndLease: a reset forgets what is leased; a return then gives back no
 // more than there is.
 func testResetAndLease(t *testing.T, h Harness) {
-	eachLeased(t, func(t *testing.T, l *limit.Limit, key string) {
-		most := capacity(l)
+	eachOf(t, leased, func(t *testing.T, l *limit.Limit, key string) {
+		most := l.Capacity()
 		h.lease(t, request(key, l, 1, 60))
 		reset := op(store.Reset, key, l, 0)
 		h.batch(t, reset)
@@ -356,7 +344,7 @@ func testResetAndLease(t *testing.T, h Harness) {
 
 // testRefundAndLease: a refund of other hits leaves the lease as it is.
 func testRefundAndLease(t *testing.T, h Harness) {
-	eachLeased(t, func(t *testing.T, l *limit.Limit, key string) {
+	eachOf(t, leased, func(t *testing.T, l *limit.Limit, key string) {
 		h.hit(t, key, l, 40)
 		first := h.lease(t, request(key, l, 1, 20))[0]
 		if d := h.batch(t, op(store.Refund, key, l, 30))[0]; d.Remaining != first.Decision.Remaining+30 {
@@ -391,7 +379,7 @@ func testNotLeasable(t *testing.T, h Harness) {
 			if g.Hits != 0 || g.TTL != 0 || g.Returned || g.Decision != want {
 				t.Errorf("%v: %+v, want %+v", l.Algorithm, g, want)
 			}
-			h.hit(t, key, l, capacity(l))
+			h.hit(t, key, l, l.Capacity())
 		}
 	}
 }

@@ -43,11 +43,6 @@ func (tr *trace) endLeases() {
 			}
 		}
 	}
-	var takes []store.Take
-	for i := range requests {
-		takes = append(takes, store.Take{Key: requests[i].Key, Limit: requests[i].Limit})
-	}
-	tr.resetDead(takes)
 	tr.compareLeases(requests)
 }
 
@@ -60,11 +55,6 @@ func (tr *trace) leaseBatch() {
 	if at := slices.IndexFunc(requests, func(q store.LeaseRequest) bool { return !q.Limit.Leasable() }); at >= 0 {
 		requests = requests[at : at+1]
 	}
-	takes := make([]store.Take, len(requests))
-	for i := range requests {
-		takes[i] = store.Take{Key: requests[i].Key, Limit: requests[i].Limit}
-	}
-	tr.resetDead(takes)
 	tr.compareLeases(requests)
 }
 
@@ -92,13 +82,17 @@ func (tr *trace) drawRequest() store.LeaseRequest {
 
 // compareLeases has the store and the model answer requests.
 func (tr *trace) compareLeases(requests []store.LeaseRequest) {
-	want := make([]store.Grant, len(requests))
-	tr.model.Lease(requests, want)
+	takes := make([]store.Take, len(requests))
+	for i := range requests {
+		takes[i] = store.Take{Key: requests[i].Key, Limit: requests[i].Limit}
+	}
+	tr.resetDead(takes)
 	for i, g := range tr.h.lease(tr.t, requests...) {
 		q := &requests[i]
+		want := tr.model.lease(q)
 		fmt.Fprintf(&tr.log, "at %d key=%s return=%d of %s want=%d id=%s share=%d ttl=%v %v => %+v\n",
-			tr.now, q.Key, q.ReturnHits, q.Return, q.Want, q.ID, q.Share, q.TTL, describe(q.Limit), want[i])
-		if g != want[i] {
+			tr.now, q.Key, q.ReturnHits, q.Return, q.Want, q.ID, q.Share, q.TTL, describe(q.Limit), want)
+		if g != want {
 			tr.rt.Fatalf("after\n%sthe store says %+v", tr.log.String(), g)
 		}
 	}

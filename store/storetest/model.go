@@ -29,11 +29,9 @@ func newModel() *model {
 }
 
 // Take decides takes as every store must.
-func (m *model) Take(takes []store.Take, results []store.Result) {
+func (m *model) Take(takes []store.Take) (results []store.Result) {
 	if end := store.RunEnd(takes, 0); end < len(takes) {
-		m.Take(takes[:end], results[:end])
-		m.Take(takes[end:], results[end:])
-		return
+		return append(m.Take(takes[:end]), m.Take(takes[end:])...)
 	}
 	if takes[0].DryRun {
 		before := m.copyBuckets()
@@ -41,13 +39,15 @@ func (m *model) Take(takes []store.Take, results []store.Result) {
 	}
 	for from, to := 0, 0; from < len(takes); from = to {
 		to = store.GroupEnd(takes, from)
-		m.takeGroup(takes[from:to], results[from:to])
+		results = append(results, m.takeGroup(takes[from:to])...)
 	}
+	return results
 }
 
 // takeGroup decides one take that stands alone or all of one group: it charges
 // a copy of the buckets, and throws it away if one of the takes is denied.
-func (m *model) takeGroup(takes []store.Take, results []store.Result) {
+func (m *model) takeGroup(takes []store.Take) []store.Result {
+	results := make([]store.Result, len(takes))
 	before := m.copyBuckets()
 	passes := true
 	for i := range takes {
@@ -57,7 +57,7 @@ func (m *model) takeGroup(takes []store.Take, results []store.Result) {
 		}
 	}
 	if passes || takes[0].Group == 0 {
-		return
+		return results
 	}
 	m.buckets = before
 	for i := range takes {
@@ -67,6 +67,7 @@ func (m *model) takeGroup(takes []store.Take, results []store.Result) {
 			results[i].Decision = m.takeOne(&peek)
 		}
 	}
+	return results
 }
 
 func (m *model) copyBuckets() map[string]bucket {

@@ -83,23 +83,19 @@ func testLongRegisters(t *testing.T, h Harness) {
 // Of writers who all have read the same version one replaces it.
 func testRegisterWriters(t *testing.T, h Harness) {
 	r := h.register(t)
-	var writers sync.WaitGroup
 	var mu sync.Mutex
 	var won []string
-	for i := range 20 {
-		writers.Go(func() {
-			text := fmt.Sprint("writer ", i)
-			done, err := r.ReplaceRegister(t.Context(), "a", 0, int64(1+i), []byte(text))
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				t.Error(err)
-			} else if done {
-				won = append(won, text)
-			}
-		})
-	}
-	writers.Wait()
+	crowd(20, func(i int) {
+		text := fmt.Sprint("writer ", i)
+		done, err := r.ReplaceRegister(t.Context(), "a", 0, int64(1+i), []byte(text))
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			t.Error(err)
+		} else if done {
+			won = append(won, text)
+		}
+	})
 	_, text, err := r.ReadRegister(t.Context(), "a", 0)
 	if err != nil || len(won) != 1 || string(text) != won[0] {
 		t.Errorf("%q have replaced it, it has %q, %v", won, text, err)

@@ -53,15 +53,12 @@ func testAttend(t *testing.T, h Harness) {
 }
 
 func testNodeNames(t *testing.T, h Harness) {
-	longest := make([]byte, 256)
-	for i := range longest {
-		longest[i] = byte(i)
-	}
-	for i, name := range []string{"a", "A", "a ", " a", "a\x00", "\x00", "\xff", "{a}", "\r\n", "1", "1e0", "*", string(longest)} {
+	longest := everyByte()
+	for i, name := range []string{"a", "A", "a ", " a", "a\x00", "\x00", "\xff", "{a}", "\r\n", "1", "1e0", "*", longest} {
 		h.attend(t, name, time.Minute, i+1)
 	}
 	roster := h.Store.(store.Roster)
-	for _, name := range []string{"", string(longest) + "x"} {
+	for _, name := range []string{"", longest + "x"} {
 		if _, err := roster.Attend(t.Context(), name, time.Minute); store.ReasonOf(err) != store.Misconfigured {
 			t.Errorf("a name of %d bytes: %v", len(name), err)
 		}

@@ -14,7 +14,7 @@ import (
 func testPeek(t *testing.T, h Harness) {
 	eachSpec(t, h, func(t *testing.T, l *limit.Limit, key string) {
 		for range 3 {
-			if d := h.hit(t, key, l, 0); !d.Allowed || d.Remaining != capacity(l) || d.ResetAfter != 0 {
+			if d := h.hit(t, key, l, 0); !d.Allowed || d.Remaining != l.Capacity() || d.ResetAfter != 0 {
 				t.Fatalf("peek at an unused bucket: %+v", d)
 			}
 		}
@@ -31,7 +31,7 @@ func testPeek(t *testing.T, h Harness) {
 // testDenial denies over and over; the bucket must not notice.
 func testDenial(t *testing.T, h Harness) {
 	eachSpec(t, h, func(t *testing.T, l *limit.Limit, key string) {
-		most := capacity(l)
+		most := l.Capacity()
 		if d := h.hit(t, key, l, most+1); d.Allowed || !d.Never {
 			t.Fatalf("%d hits on an unused bucket: %+v", most+1, d)
 		}
@@ -50,16 +50,23 @@ func testDenial(t *testing.T, h Harness) {
 		if d := h.hit(t, key, l, 0); d != want {
 			t.Fatalf("peek after denials: %+v, want %+v", d, want)
 		}
-		h.SetNow(noon + micros(wait) - 1)
-		if d := h.hit(t, key, l, 1); d.Allowed {
-			t.Fatalf("1 µs before the time to retry: %+v", d)
-		}
-		h.SetNow(noon + micros(wait))
-		if d := h.hit(t, key, l, 1); !d.Allowed {
-			t.Fatalf("at the time to retry: %+v", d)
-		}
+		h.passesAfter(t, wait, key, l)
 		h.SetNow(noon)
 	})
+}
+
+// passesAfter fails the test unless a hit that was denied at noon passes after what it was
+// told to wait, and not before.
+func (h Harness) passesAfter(t *testing.T, wait time.Duration, key string, l *limit.Limit) {
+	t.Helper()
+	h.SetNow(noon + micros(wait) - 1)
+	if d := h.hit(t, key, l, 1); d.Allowed {
+		t.Fatalf("1 µs before the time to retry: %+v", d)
+	}
+	h.SetNow(noon + micros(wait))
+	if d := h.hit(t, key, l, 1); !d.Allowed {
+		t.Fatalf("at the time to retry: %+v", d)
+	}
 }
 
 // testBatchOrder has later takes see what earlier ones charged, gave back and
@@ -105,7 +112,7 @@ func testBatchSizes(t *testing.T, h Harness) {
 func testResultsOverwritten(t *testing.T, h Harness) {
 	l := limit.Must(limit.PerMinute(10))
 	takes := []store.Take{take("a", l, 1), {Key: []byte("a"), Limit: l, Hits: 1, Group: 1}, {Key: []byte("b"), Limit: l, Hits: 1, Group: 1}}
-	got, want := make([]store.Result, len(takes)), make([]store.Result, len(takes))
+	got := make([]store.Result, len(takes))
 	for i := range got {
 		got[i].Err = &store.Error{Op: "take", Reason: store.Internal}
 		got[i].Never, got[i].Delay, got[i].RetryAfter = true, time.Hour, time.Hour
@@ -113,10 +120,9 @@ func testResultsOverwritten(t *testing.T, h Harness) {
 	h.Store.Take(t.Context(), takes, got)
 	m := newModel()
 	m.now = noon
-	m.Take(takes, want)
-	for i := range got {
-		if got[i] != want[i] {
-			t.Errorf("take %d: %+v, want %+v", i, got[i], want[i])
+	for i, want := range m.Take(takes) {
+		if got[i] != want {
+			t.Errorf("take %d: %+v, want %+v", i, got[i], want)
 		}
 	}
 }
@@ -152,11 +158,10 @@ func testAlgorithmChanges(t *testing.T, h Harness) {
 			m.now = noon
 			was, is := limit.Must(before), limit.Must(after)
 			takes := []store.Take{
-				take(key, was, capacity(was)/2+1), take(key, is, 0), take(key, is, 1), take(key, is, capacity(is)), take(key, was, 1),
+				take(key, was, was.Capacity()/2+1), take(key, is, 0), take(key, is, 1), take(key, is, is.Capacity()), take(key, was, 1),
 			}
-			want := make([]store.Result, len(takes))
-			m.Take(takes, want)
-			if want[1].Remaining == capacity(is) {
+			want := m.Take(takes)
+			if want[1].Remaining == is.Capacity() {
 				t.Fatalf("%v after %v is unused", is.Algorithm, was.Algorithm)
 			}
 			for k := range takes {
@@ -187,7 +192,7 @@ func testLifetime(t *testing.T, h Harness) {
 				t.Fatalf("%v after the bucket has reset: %+v", after, peek)
 			}
 		}
-		if full := h.hit(t, key, l, capacity(l)); !full.Allowed {
+		if full := h.hit(t, key, l, l.Capacity()); !full.Allowed {
 			t.Fatalf("all hits after the bucket has reset: %+v", full)
 		}
 	})
@@ -244,7 +249,7 @@ func testMargin(t *testing.T, h Harness) {
 			start := noon + micros(time.Duration(i)*(time.Hour+37*time.Millisecond))
 			h.SetNow(start)
 			key = fmt.Sprint(key, " ", i)
-			end := start + micros(h.hit(t, key, l, capacity(l)).ResetAfter)
+			end := start + micros(h.hit(t, key, l, l.Capacity()).ResetAfter)
 			h.SetNow(end + stepMargin - 2)
 			if i%10 == 0 {
 				h.others(t, key)
@@ -264,9 +269,8 @@ func testStepBack(t *testing.T, h Harness) {
 		for i, at := range [...]time.Duration{0, time.Second, -time.Hour, -time.Hour + time.Second, -time.Minute, 0, 2 * time.Second} {
 			m.now = noon + micros(at)
 			h.SetNow(m.now)
-			takes := []store.Take{take(key, l, 0), take(key, l, 1), take(key, l, capacity(l))}
-			want := make([]store.Result, len(takes))
-			m.Take(takes, want)
+			takes := []store.Take{take(key, l, 0), take(key, l, 1), take(key, l, l.Capacity())}
+			want := m.Take(takes)
 			for j, got := range h.batch(t, takes...) {
 				if got != want[j] {
 					t.Fatalf("step %d, take %d: %+v, want %+v", i, j, got, want[j])

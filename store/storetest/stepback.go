@@ -52,7 +52,7 @@ func testEarlyDenials(t *testing.T, h Harness) {
 // that steps back locks it no longer than a full one is.
 func testLeasesStepBack(t *testing.T, h Harness) {
 	for _, back := range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour} {
-		eachLeased(t, h.stepped(back))
+		eachOf(t, leased, h.stepped(back))
 	}
 }
 
@@ -92,7 +92,7 @@ func testNewTermsOfALease(t *testing.T, h Harness) {
 // testLeaseEndsStepBack: leases do not last longer because the clock has stepped back,
 // and what is given back then can be used.
 func testLeaseEndsStepBack(t *testing.T, h Harness) {
-	eachLeased(t, func(t *testing.T, l *limit.Limit, key string) {
+	eachOf(t, leased, func(t *testing.T, l *limit.Limit, key string) {
 		h.SetNow(noon)
 		brief := request(key, l, 1, 10)
 		brief.TTL = time.Second

@@ -161,7 +161,12 @@ var specs = []limit.Spec{
 
 func eachSpec(t *testing.T, h Harness, f func(t *testing.T, l *limit.Limit, key string)) {
 	t.Helper()
-	for i, spec := range h.specs(specs) {
+	eachOf(t, h.specs(specs), f)
+}
+
+func eachOf(t *testing.T, specs []limit.Spec, f func(t *testing.T, l *limit.Limit, key string)) {
+	t.Helper()
+	for i, spec := range specs {
 		name := spec.Algorithm.String()
 		if spec.Strict {
 			name += " strict"
@@ -199,6 +204,15 @@ func as[T any](tb testing.TB, s store.Store) T {
 	return one
 }
 
+// everyByte is each byte once.
+func everyByte() string {
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
+	}
+	return string(all)
+}
+
 func take(key string, l *limit.Limit, hits int64) store.Take {
 	return store.Take{Key: []byte(key), Limit: l, Hits: hits}
 }
@@ -206,10 +220,4 @@ func take(key string, l *limit.Limit, hits int64) store.Take {
 // op makes a take of another op than a hit.
 func op(op store.Op, key string, l *limit.Limit, hits int64) store.Take {
 	return store.Take{Key: []byte(key), Limit: l, Hits: hits, Op: op}
-}
-
-// capacity is how many hits l admits at one instant.
-func capacity(l *limit.Limit) int64 {
-	_, d := limit.Decide(l, limit.State{}, noon, 0)
-	return d.Limit
 }

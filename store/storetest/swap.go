@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -128,23 +127,20 @@ func testSwapModel(t *testing.T, h Harness) {
 }
 
 func testSwapBytes(t *testing.T, h Harness) {
-	every := make([]byte, 256)
-	for i := range every {
-		every[i] = byte(i)
-	}
-	long := strings.Repeat(string(every), 8)[:store.MaxSwapValue]
-	values := []string{"\x00", " ", "\r\n", "0", "END\r\n", string(every), long}
-	for i, key := range []string{"a", "A", "a ", "\x00", "\r\n", "{a}", string(every)} {
+	every := everyByte()
+	long := strings.Repeat(every, 8)[:store.MaxSwapValue]
+	values := []string{"\x00", " ", "\r\n", "0", "END\r\n", every, long}
+	for i, key := range []string{"a", "A", "a ", "\x00", "\r\n", "{a}", every} {
 		h.wantSwap(t, swapOf(key, "", values[i], time.Minute), "done")
 	}
-	for i, key := range []string{"a", "A", "a ", "\x00", "\r\n", "{a}", string(every)} {
+	for i, key := range []string{"a", "A", "a ", "\x00", "\r\n", "{a}", every} {
 		if got := h.swap(t, swapOf(key, "no", "x", time.Minute))[0]; string(got.Found) != values[i] {
 			t.Errorf("under %q stands %.40q, want %.40q", key, got.Found, values[i])
 		}
 		h.wantSwap(t, swapOf(key, values[i], "x", time.Minute), "done")
 	}
 	bad := []store.Swap{
-		swapOf("", "", "x", time.Minute), swapOf(string(every)+"x", "", "x", time.Minute),
+		swapOf("", "", "x", time.Minute), swapOf(every+"x", "", "x", time.Minute),
 		swapOf("b", "", long+"x", time.Minute), swapOf("b", "", "x", 0), swapOf("b", "", "x", -time.Second),
 		swapOf("b", "", "good", time.Minute), // beside the bad ones
 	}
@@ -186,15 +182,9 @@ func testSwapCrowd(t *testing.T, h Harness) {
 // testSwapBesideBuckets has a value and a bucket of one key.
 func testSwapBesideBuckets(t *testing.T, h Harness) {
 	l := h.need(t, limit.Spec{Algorithm: limit.FixedWindow, Quota: 5, Period: time.Minute})
-	take := []store.Take{{Key: []byte("k"), Limit: l, Hits: 2}}
-	results := make([]store.Result, 1)
-	h.Store.Take(t.Context(), take, results)
+	h.hit(t, "k", l, 2)
 	h.wantSwap(t, swapOf("k", "", "value", time.Minute), "done")
-	h.Store.Take(t.Context(), take, results)
-	if r := results[0]; r.Err != nil || r.Remaining != 1 {
-		t.Errorf("the bucket has %d left (%v), want 1", r.Remaining, r.Err)
-	}
-	if got := h.swap(t, swapOf("k", "no", "x", time.Minute))[0]; !bytes.Equal(got.Found, []byte("value")) {
-		t.Errorf("%q stands beside it", got.Found)
-	}
+	h.hit(t, "k", l, 2)
+	h.remaining(t, "k", l, 1)
+	h.wantSwap(t, swapOf("k", "no", "x", time.Minute), `"value" for 1m0s`)
 }

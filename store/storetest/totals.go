@@ -50,53 +50,37 @@ func (h Harness) hear(tb testing.TB, totals ...store.Total) []int64 {
 	return remaining
 }
 
+// leaves fails the test unless so many hits remain after q.
+func (h Harness) leaves(tb testing.TB, q store.Total, want int64) {
+	tb.Helper()
+	if left := h.hear(tb, q)[0]; left != want {
+		tb.Errorf("%+v of column %q, of which %+v are heard, leave %d, want %d", q.Now, q.Column, q.Heard, left, want)
+	}
+}
+
 var hundred = limit.Spec{Algorithm: limit.SlidingWindow, Quota: 100, Period: time.Minute}
 
 func testTotal(t *testing.T, h Harness) {
 	l := h.need(t, hundred)
-	if left := h.hear(t, total("a", l, 1, 30)); left[0] != 70 {
-		t.Errorf("%d left", left[0])
-	}
-	if left := h.peek(t, "a", l); left != 70 {
-		t.Errorf("%d left for a peek", left)
-	}
-	// It is counted even where it does not fit.
-	if left := h.hear(t, total("a", l, 1, 130)); left[0] != 0 {
-		t.Errorf("%d left", left[0])
-	}
-}
-
-// peek returns how many hits remain of a bucket.
-func (h Harness) peek(tb testing.TB, key string, l *limit.Limit) int64 {
-	tb.Helper()
-	results := make([]store.Result, 1)
-	h.Store.Take(tb.Context(), []store.Take{{Key: []byte(key), Limit: l}}, results)
-	if results[0].Err != nil {
-		tb.Fatal(results[0].Err)
-	}
-	return results[0].Remaining
+	h.leaves(t, total("a", l, 1, 30), 70)
+	h.remaining(t, "a", l, 70)
+	h.leaves(t, total("a", l, 1, 130), 0) // counted even where it does not fit
 }
 
 func testTotalOnce(t *testing.T, h Harness) {
 	l := h.need(t, hundred)
 	for range 3 {
-		if left := h.hear(t, total("a", l, 1, 30)); left[0] != 70 {
-			t.Errorf("%d left", left[0])
-		}
+		h.leaves(t, total("a", l, 1, 30), 70)
 	}
 	// Twice in one batch, too.
 	h.hear(t, total("a", l, 1, 40), total("a", l, 1, 40), total("a", l, 1, 35))
-	if left := h.peek(t, "a", l); left != 60 {
-		t.Errorf("%d left", left)
-	}
+	h.remaining(t, "a", l, 60)
 }
 
 func testTotalsInAnyOrder(t *testing.T, h Harness) {
 	l := h.need(t, hundred)
 	for _, step := range []struct{ hits, left int64 }{{10, 90}, {50, 50}, {20, 50}, {0, 50}, {51, 49}, {50, 49}} {
-		if left := h.hear(t, total("a", l, 1, step.hits)); left[0] != step.left {
-			t.Errorf("%d left after a total of %d, want %d", left[0], step.hits, step.left)
-		}
+		h.leaves(t, total("a", l, 1, step.hits), step.left)
 	}
 }
 
@@ -105,21 +89,13 @@ func testTotalHeard(t *testing.T, h Harness) {
 	l := h.need(t, hundred)
 	q := total("a", l, 1, 1030)
 	q.Heard.Hits = 1000
-	if left := h.hear(t, q); left[0] != 70 {
-		t.Errorf("%d left", left[0])
-	}
+	h.leaves(t, q, 70)
 	q.Now.Hits, q.Heard.Hits = 1040, 1005
-	if left := h.hear(t, q); left[0] != 60 {
-		t.Errorf("%d left: what was noted is more than what the sender knows", left[0])
-	}
+	h.leaves(t, q, 60) // what was noted is more than what the sender knows
 	q.Now.Hits, q.Heard.Hits = 1060, 1055
-	if left := h.hear(t, q); left[0] != 55 {
-		t.Errorf("%d left: what weighs no more was charged", left[0])
-	}
+	h.leaves(t, q, 55) // what weighs no more is not charged
 	q.Now.Hits, q.Heard.Hits = 1060, 1000
-	if left := h.hear(t, q); left[0] != 55 {
-		t.Errorf("%d left: what was passed over was charged later", left[0])
-	}
+	h.leaves(t, q, 55) // nor is what was passed over, later
 }
 
 func testTotalBack(t *testing.T, h Harness) {
@@ -130,13 +106,9 @@ func testTotalBack(t *testing.T, h Harness) {
 		t.Errorf("%d and %d left", left[0], left[1])
 	}
 	q.Now.Back = 25
-	if left := h.hear(t, q); left[0] != 95 {
-		t.Errorf("%d left", left[0])
-	}
+	h.leaves(t, q, 95)
 	q.Now = store.Counts{Hits: 40, Back: 45} // more than it has
-	if left := h.hear(t, q); left[0] != 100 {
-		t.Errorf("%d left", left[0])
-	}
+	h.leaves(t, q, 100)
 }
 
 func testTotalReset(t *testing.T, h Harness) {
@@ -145,24 +117,15 @@ func testTotalReset(t *testing.T, h Harness) {
 	q := total("a", l, 1, 35)
 	q.Heard.Hits, q.Now.Resets = 32, 1
 	for range 2 {
-		if left := h.hear(t, q); left[0] != 97 {
-			t.Errorf("%d left", left[0])
-		}
+		h.leaves(t, q, 97)
 	}
 	// Another column's count goes on, and the old total does not come back.
 	h.hear(t, total("a", l, 2, 50), total("a", l, 2, 40))
-	if left := h.peek(t, "a", l); left != 87 {
-		t.Errorf("%d left", left)
-	}
-	if left := h.peek(t, "b", l); left != 95 {
-		t.Errorf("%d left of another bucket", left)
-	}
+	h.remaining(t, "a", l, 87)
+	h.remaining(t, "b", l, 95)
 	// A reset here leaves what was heard.
-	results := make([]store.Result, 1)
-	h.Store.Take(t.Context(), []store.Take{{Key: []byte("a"), Limit: l, Op: store.Reset}}, results)
-	if left := h.hear(t, total("a", l, 2, 51)); left[0] != 99 {
-		t.Errorf("%d left", left[0])
-	}
+	h.batch(t, op(store.Reset, "a", l, 0))
+	h.leaves(t, total("a", l, 2, 51), 99)
 }
 
 func testTotalColumns(t *testing.T, h Harness) {
@@ -172,9 +135,7 @@ func testTotalColumns(t *testing.T, h Harness) {
 		totals = append(totals, total("a", l, by+1, 3), total("a", l, by+1, 2))
 	}
 	h.hear(t, totals...)
-	if left := h.peek(t, "a", l); left != 820 {
-		t.Errorf("%d left", left)
-	}
+	h.remaining(t, "a", l, 820)
 }
 
 func testTotalBatch(t *testing.T, h Harness) {
@@ -220,9 +181,7 @@ func testTotalBytes(t *testing.T, h Harness) {
 	}
 	most := total("most", l, 1, 1<<53-1)
 	most.Now.Back, most.Now.Resets, most.Keep = 1<<53-1, 1<<53-1, store.MaxKeepTotal
-	if left := h.hear(t, most); left[0] != 100 {
-		t.Errorf("%d left", left[0])
-	}
+	h.leaves(t, most, 100)
 }
 
 // hear puts a total into a bucket, as every Importer must.
@@ -277,7 +236,7 @@ func (tr *trace) totals(told map[string][]store.Total) {
 			q.Now = before[len(before)-1].Now
 			q.Heard = rapid.SampledFrom(before).Draw(tr.rt, "heard").Now
 		}
-		most := capacity(q.Limit)
+		most := q.Limit.Capacity()
 		q.Now.Hits += rapid.SampledFrom([]int64{0, 1, 2, most/2 + 1, most, most + 1}).Draw(tr.rt, "hits")
 		q.Now.Back += rapid.SampledFrom([]int64{0, 0, 0, 1, most}).Draw(tr.rt, "back")
 		q.Now.Resets += rapid.SampledFrom([]int64{0, 0, 0, 0, 1}).Draw(tr.rt, "resets")

@@ -250,7 +250,7 @@ func (tr *trace) drawTake() store.Take {
 		Shadow: rapid.IntRange(0, 4).Draw(tr.rt, "shadow") == 0,
 		Op:     rapid.SampledFrom(tr.ops).Draw(tr.rt, "op"),
 	}
-	most := capacity(l)
+	most := l.Capacity()
 	t.Hits = rapid.SampledFrom([]int64{0, 1, 1, 1, 2, most/2 + 1, most, most + 1, limit.MaxQuota}).Draw(tr.rt, "hits")
 	return t
 }
@@ -282,8 +282,7 @@ func (tr *trace) resetDead(takes []store.Take) {
 
 // compare has the store and the model decide takes.
 func (tr *trace) compare(takes []store.Take) {
-	want := make([]store.Result, len(takes))
-	tr.model.Take(takes, want)
+	want := tr.model.Take(takes)
 	got := make([]store.Result, len(takes))
 	tr.h.Store.Take(tr.t.Context(), takes, got)
 	for i := range takes {

@@ -1,6 +1,7 @@
 package totals
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -84,12 +85,7 @@ func (s *Store) Drain(ctx context.Context) error {
 		all.Go(func() { faults[p] = s.tell(ctx, p, 0) })
 	}
 	all.Wait()
-	for _, err := range faults {
-		if err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
+	return cmp.Or(cmp.Or(faults...), ctx.Err())
 }
 
 // tell sends a peer what it has not heard, but for what is below a floor, in batches. It ends at

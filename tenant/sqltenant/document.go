@@ -218,8 +218,8 @@ func (d *DB) DocumentHistory(ctx context.Context, kind Kind, name string, before
 	}
 	var versions []DocumentVersion
 	err := d.view(ctx, func(q querier) error {
-		var last int64
-		if err := q.QueryRowContext(ctx, `SELECT version FROM tenant_head WHERE id = 1`).Scan(&last); err != nil {
+		last, err := lastVersion(ctx, q)
+		if err != nil {
 			return err
 		}
 		if before <= 0 || before > last {

@@ -97,7 +97,7 @@ func (w *Watcher) catchUp(ctx context.Context, l *loaded) error {
 		if err != nil {
 			return err
 		}
-		accounts, left, err := w.accounts(ctx, p.subjects)
+		accounts, err := w.accounts(ctx, p.subjects, &l.left)
 		if err != nil {
 			return err
 		}
@@ -105,36 +105,36 @@ func (w *Watcher) catchUp(ctx context.Context, l *loaded) error {
 			l.pages = append(l.pages, Page{From: l.at, To: p.end, Accounts: accounts})
 		}
 		l.snapshot, l.at = l.snapshot.With(accounts...), p.end
-		for i := range accounts {
-			l.left.note(accounts[i].Subject, left[i])
-		}
 		if !p.full {
 			return nil
 		}
 	}
 }
 
-// accounts reads the accounts of subjects, and what was left out of each. Those that are
-// not there have nothing but their subject.
-func (w *Watcher) accounts(ctx context.Context, subjects []subject) ([]tenant.Account, []leftOut, error) {
+// accounts reads the accounts of subjects, and notes in left what was left out of each. Those
+// that are not there have nothing but their subject.
+func (w *Watcher) accounts(ctx context.Context, subjects []subject, left *leftovers) ([]tenant.Account, error) {
 	if len(subjects) == 0 {
-		return nil, nil, nil
+		return nil, nil
 	}
 	records, err := step(ctx, func(ctx context.Context) ([]Record, error) {
 		return w.db.records(ctx, selectionOf(subjects, w.db.postgres()))
 	})
 	if err != nil {
-		return nil, nil, w.db.failed("read", err)
+		return nil, w.db.failed("read", err)
 	}
 	at := make(map[subject]int, len(subjects))
-	accounts, left := make([]tenant.Account, len(subjects)), make([]leftOut, len(subjects))
+	accounts, outs := make([]tenant.Account, len(subjects)), make([]leftOut, len(subjects))
 	for i, s := range subjects {
 		accounts[i].Subject, at[s] = s, i
 	}
 	for i := range records {
 		if j, ok := at[records[i].Subject]; ok {
-			accounts[j], left[j] = w.usable(&records[i])
+			accounts[j], outs[j] = w.usable(&records[i])
 		}
 	}
-	return accounts, left, nil
+	for i, s := range subjects {
+		left.note(s, outs[i])
+	}
+	return accounts, nil
 }

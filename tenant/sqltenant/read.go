@@ -401,9 +401,16 @@ func term(table string, from whole, until maybe) (t tenant.Term, err error) {
 }
 
 // Version returns the version of the last change.
-func (d *DB) Version(ctx context.Context) (version int64, err error) {
-	if err = d.read.QueryRowContext(ctx, `SELECT version FROM tenant_head WHERE id = 1`).Scan(&version); err != nil {
+func (d *DB) Version(ctx context.Context) (int64, error) {
+	version, err := lastVersion(ctx, d.read)
+	if err != nil {
 		return 0, d.failed("read the version of", err)
 	}
 	return version, nil
+}
+
+// lastVersion is the version of the last change that q sees.
+func lastVersion(ctx context.Context, q querier) (version int64, err error) {
+	err = q.QueryRowContext(ctx, `SELECT version FROM tenant_head WHERE id = 1`).Scan(&version)
+	return version, err
 }

@@ -137,8 +137,8 @@ func (d *DB) reached(ctx context.Context, q querier) error {
 	if seen == 0 {
 		return nil
 	}
-	var version int64
-	if err := q.QueryRowContext(ctx, `SELECT version FROM tenant_head WHERE id = 1`).Scan(&version); err != nil {
+	version, err := lastVersion(ctx, q)
+	if err != nil {
 		return err
 	}
 	if version < seen {

@@ -103,13 +103,15 @@ func (r *run) act(ctx context.Context, found seen) {
 		return
 	}
 	r.want, r.loading, r.loadBegan = false, true, time.Now()
-	r.tasks.Go(func() {
-		l := r.load(ctx)
-		select {
-		case r.loads <- l:
-		case <-ctx.Done():
-		}
-	})
+	r.tasks.Go(func() { handOver(ctx, r.loads, r.load(ctx)) })
+}
+
+// handOver gives the outcome of a task to Run, unless that has ended.
+func handOver[T any](ctx context.Context, to chan<- T, outcome T) {
+	select {
+	case to <- outcome:
+	case <-ctx.Done():
+	}
 }
 
 // compactSoon has a snapshot made that has fewer changes beside its base, where that is
@@ -126,10 +128,7 @@ func (r *run) compactSoon(ctx context.Context) {
 		if l != nil && l.err != nil {
 			l = nil // what there is stays; Compact has told why
 		}
-		select {
-		case r.loads <- l:
-		case <-ctx.Done():
-		}
+		handOver(ctx, r.loads, l)
 	})
 }
 
@@ -219,10 +218,7 @@ func (r *run) repair(ctx context.Context) {
 	r.tasks.Go(func() {
 		began := time.Now()
 		c, err := stepWithin(ctx, loadTimeout, r.db.count)
-		select {
-		case r.counts <- countedOrNot{c, time.Since(began), err}:
-		case <-ctx.Done():
-		}
+		handOver(ctx, r.counts, countedOrNot{c, time.Since(began), err})
 	})
 }
 

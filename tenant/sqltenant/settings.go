@@ -31,8 +31,8 @@ func (s *Settings) Equal(o *Settings) bool {
 func (d *DB) settings(ctx context.Context, kinds []Kind, withRows bool) (s Settings, bad []error, err error) {
 	ctx, p := patiently(ctx, loadTimeout)
 	defer p.end()
-	err = d.view(ctx, func(q querier) error {
-		if err := q.QueryRowContext(ctx, `SELECT version FROM tenant_head WHERE id = 1`).Scan(&s.Version); err != nil {
+	err = d.view(ctx, func(q querier) (err error) {
+		if s.Version, err = lastVersion(ctx, q); err != nil {
 			return err
 		}
 		for _, kind := range kinds {

@@ -149,11 +149,8 @@ func NewWatcher(db *DB, tiers *tenant.Tiers, o WatcherOptions) *Watcher {
 
 // Snapshot returns the last snapshot and its version; nil before the first read.
 func (w *Watcher) Snapshot() (*tenant.Snapshot, int64) {
-	v := w.current.Load()
-	if v == nil {
-		return nil, 0
-	}
-	return v.snapshot, v.at.Version
+	s, at := w.Held()
+	return s, at.Version
 }
 
 // Held is Snapshot with all of the point.
@@ -278,12 +275,9 @@ func (w *Watcher) look(ctx context.Context) (found seen, err error) {
 	} else if err != nil {
 		return found, err
 	}
-	accounts, left, err := w.accounts(ctx, p.subjects)
+	accounts, err := w.accounts(ctx, p.subjects, &w.left)
 	if err != nil {
 		return found, err
-	}
-	for i := range accounts {
-		w.left.note(accounts[i].Subject, left[i])
 	}
 	w.page(Page{From: v.at, To: p.end, Accounts: accounts})
 	w.publish(v.snapshot.With(accounts...), p.end)

@@ -147,11 +147,7 @@ func (b *batch) update(w *writer, c *Change) (Record, error) {
 	if err := after.Validate(); err != nil {
 		return before, fmt.Errorf("%w account: %w", ErrInvalid, err)
 	}
-	for i := range after.TopUps {
-		if t := &after.TopUps[i]; t.ID == "" {
-			t.ID = newID()
-		}
-	}
+	after.TopUps = named(after.TopUps)
 	e := Entry{
 		At: c.At.UTC().Truncate(time.Microsecond), Actor: c.Actor, Kind: AccountEntry, Subject: c.Subject,
 		Before: state(&before), After: state(&after),

@@ -2,12 +2,11 @@ package conn
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/limit"
 )
 
 // Inspection is what one server tells of itself.
@@ -32,9 +31,6 @@ type Inspection struct {
 // Sections are not named, since servers before Redis 7 take one name only.
 const maxInspected = 64 << 10
 
-// errOddTime is what a server gets blamed for that does not tell the time.
-var errOddTime = errors.New("the answer to TIME is no time")
-
 // Inspect asks one server. The client's ring has places for more commands than a trip
 // stands for.
 func (s *Server) Inspect(ctx context.Context) Inspection {
@@ -47,40 +43,22 @@ func (s *Server) Inspect(ctx context.Context) Inspection {
 	answers := client.DoMulti(ctx, client.B().Time().Build(), client.B().Info().Build())
 	ended := time.Now()
 	in := Inspection{Addr: t.Session.Options.Addr}
-	told, err := readTime(answers[0])
+	var told limit.Micros
+	words, err := answers[0].AsStrSlice()
 	if err == nil {
-		in.learnTime(told, began, ended)
+		told, err = ParseTime(words)
+	}
+	if err == nil {
+		in.learnTime(told.Time(), began, ended)
 		var info string
 		if info, err = answers[1].ToString(); err == nil {
 			in.learnInfo(info)
 		}
 	}
-	if IsReply(err) {
-		s.Leave(t, nil) // it may not tell, but is well
-	} else {
-		s.Leave(t, err)
-	}
-	if err != nil {
+	if s.Leave(t, amiss(err)); err != nil {
 		return Inspection{Addr: in.Addr, Err: s.Fault("inspect", err)}
 	}
 	return in
-}
-
-// readTime reads the answer to TIME: seconds and microseconds.
-func readTime(answer rueidis.RedisResult) (time.Time, error) {
-	words, err := answer.AsStrSlice()
-	if err != nil {
-		return time.Time{}, err
-	}
-	if len(words) != 2 {
-		return time.Time{}, errOddTime
-	}
-	seconds, err1 := strconv.ParseInt(words[0], 10, 64)
-	micros, err2 := strconv.ParseInt(words[1], 10, 64)
-	if err1 != nil || err2 != nil || micros < 0 || micros >= 1e6 {
-		return time.Time{}, errOddTime
-	}
-	return time.Unix(seconds, micros*1e3), nil
 }
 
 // learnTime compares the time that a server has told, somewhen between began and ended,

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/store"
 )
 
@@ -123,8 +124,7 @@ func (l *link) run(ctx context.Context) {
 			}
 		})
 		if ctx.Err() != nil {
-			l.fault.Store(l.faultOf(nil, context.Cause(ctx)))
-			return
+			break
 		}
 		if l.lost != nil {
 			l.lost()
@@ -134,7 +134,7 @@ func (l *link) run(ctx context.Context) {
 			continue
 		}
 		l.waitNoLonger()
-		Wait(ctx, pause/2+rand.N(pause/2))
+		_ = sleep.For(ctx, pause/2+rand.N(pause/2))
 		pause = min(2*pause, maxPause)
 	}
 	l.fault.Store(l.faultOf(nil, context.Cause(ctx)))
@@ -155,7 +155,7 @@ func (l *link) await(ctx context.Context) {
 			}
 			left = min(left, watchPause+rand.N(watchPause))
 		}
-		Wait(ctx, left)
+		_ = sleep.For(ctx, left)
 	}
 }
 
@@ -210,14 +210,4 @@ func (l *link) faultOf(s *Session, err error) *store.Error {
 		options = s.Options
 	}
 	return AsUnavailable(options.Fault("dial", err))
-}
-
-// Wait returns after d, or when ctx has ended.
-func Wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -21,6 +21,6 @@ func openOne(t *testing.T, o Options) *Server {
 	t.Cleanup(late.Close)
 	s := OpenServer(&o, late, nil)
 	t.Cleanup(func() { s.Close(ErrClosed) })
-	<-s.First()
+	<-s.link.first
 	return s
 }

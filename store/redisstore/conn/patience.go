@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 // maxGrace bounds how long after the budget a Take waits for an answer that this process
@@ -159,7 +161,7 @@ const listenFor = 100 * time.Millisecond
 // moment ago, and what it reads now may have waited for longer than its caller has: that
 // the caller hung up is read after the request.
 func (p *Patience) CallerThere() bool {
-	Wait(p, min(listenFor, time.Until(p.deadline)/2))
+	_ = sleep.For(p, min(listenFor, time.Until(p.deadline)/2))
 	return p.Err() == nil
 }
 

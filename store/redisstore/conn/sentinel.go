@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/store"
 )
 
@@ -93,8 +94,7 @@ func (f *finder) elsewhere(ctx context.Context) bool {
 // change nothing.
 func (f *finder) watch(ctx context.Context, se *Session) {
 	for {
-		Wait(ctx, watchPause+rand.N(watchPause))
-		if ctx.Err() != nil {
+		if sleep.For(ctx, watchPause+rand.N(watchPause)) != nil {
 			return
 		}
 		found, err := f.find(ctx)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/breaker"
 )
@@ -26,7 +27,7 @@ type Server struct {
 }
 
 // OpenServer starts to connect to the server that o names, or its sentinels do. It does
-// not wait for it: see First. l knows when this process is late. lost is told whenever
+// not wait for it: see AwaitFirst. l knows when this process is late. lost is told whenever
 // there is no connection any more, or still none; nil means that nobody wants to know.
 func OpenServer(o *Options, l *Lateness, lost func()) *Server {
 	s := &Server{Options: o, Gate: NewGate(o), late: l}
@@ -41,9 +42,6 @@ func OpenServer(o *Options, l *Lateness, lost func()) *Server {
 	return s
 }
 
-// First is closed when the first attempt to connect has succeeded or failed.
-func (s *Server) First() <-chan struct{} { return s.link.first }
-
 // AwaitFirst returns when the first attempt to connect has succeeded or failed, or ctx ends. One
 // to which the dial timeout gives longer than a second and the budget, because nobody has set it,
 // goes on after that without whoever starts.
@@ -54,7 +52,7 @@ func (s *Server) AwaitFirst(ctx context.Context) {
 		ctx = short
 	}
 	select {
-	case <-s.First():
+	case <-s.link.first:
 	case <-ctx.Done():
 	}
 }
@@ -119,7 +117,7 @@ func (s *Server) delayed(ctx context.Context, t Trip) bool {
 	if delay <= 0 {
 		return true
 	}
-	if Wait(ctx, delay); ctx.Err() == nil {
+	if _ = sleep.For(ctx, delay); ctx.Err() == nil {
 		return true
 	}
 	s.stats.calls.Add(1)
@@ -179,6 +177,16 @@ func (s *Server) Close(cause error) {
 	}
 }
 
+// Within returns when something ends that begins now and may last so long, or as long as ctx if
+// that is less.
+func Within(ctx context.Context, most time.Duration) time.Time {
+	deadline := time.Now().Add(most)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		return d
+	}
+	return deadline
+}
+
 // Ping asks for a sign of life. Not by PING: the ACL user of the store needs TIME
 // anyway.
 func (s *Server) Ping(ctx context.Context) error {
@@ -195,12 +203,15 @@ func (s *Server) Do(ctx context.Context, op string, build func(rueidis.Builder) 
 // Ask is Do for what no decision depends on: a server that refuses to answer is well, and its
 // connection goes on.
 func (s *Server) Ask(ctx context.Context, op string, build func(rueidis.Builder) rueidis.Completed) (rueidis.RedisMessage, error) {
-	return s.do(ctx, op, build, func(err error) error {
-		if IsReply(err) {
-			return nil
-		}
-		return err
-	})
+	return s.do(ctx, op, build, amiss)
+}
+
+// amiss returns what of an error the server is to blame for: not that it refuses to answer.
+func amiss(err error) error {
+	if IsReply(err) {
+		return nil
+	}
+	return err
 }
 
 // do makes a command; amiss is what of its error the server is to blame for.

@@ -271,9 +271,5 @@ func tagFor(slot uint16) string {
 
 // deadline is when a step that begins now ends at the latest.
 func (d *doctor) deadline(ctx context.Context) time.Time {
-	deadline := time.Now().Add(d.options.DialTimeout)
-	if end, ok := ctx.Deadline(); ok && end.Before(deadline) {
-		return end
-	}
-	return deadline
+	return conn.Within(ctx, d.options.DialTimeout)
 }

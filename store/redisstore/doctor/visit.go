@@ -382,18 +382,11 @@ func clusterNodes(reply any, addr string) (nodes []clusterNode, covered int) {
 		}
 		from, ok1 := parts[0].(int64)
 		to, ok2 := parts[1].(int64)
-		primary, _ := parts[2].([]any)
-		if !ok1 || !ok2 || from < 0 || to < from || to >= conn.HashSlots || len(primary) < 2 {
+		at := nodeAt(parts[2], host)
+		if !ok1 || !ok2 || from < 0 || to < from || to >= conn.HashSlots || at == "" {
 			continue
 		}
-		covered += int(to - from + 1)
-		name := text(primary[0])
-		if name == "" || name == "?" {
-			name = host // a node that does not know its own address
-		}
-		port, _ := primary[1].(int64)
-		at := net.JoinHostPort(name, strconv.FormatInt(port, 10))
-		if !known[at] {
+		if covered += int(to - from + 1); !known[at] {
 			known[at] = true
 			nodes = append(nodes, clusterNode{at, uint16(from)})
 		}
