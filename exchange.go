@@ -34,7 +34,7 @@ func partOf(mode rules.FailureMode) verdict.Decider {
 // not decide. It reports whether the fallback was asked. A store that panics for several
 // requests is asked once more for each alone.
 func (l *Limiter) exchange(ctx context.Context, s store.Store, b *batch) (fellBack bool) {
-	l.orphans.forget(b.takes)
+	l.orphans.Forget(b.takes)
 	if l.take(ctx, s, b.takes, b.results) && len(b.spans) > 1 {
 		for _, one := range b.spans {
 			l.take(ctx, s, b.takes[one.takes.from:one.takes.to], b.results[one.takes.from:one.takes.to])
