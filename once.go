@@ -39,8 +39,16 @@ import (
 //
 // Observers are told of the first check alone.
 func (l *Limiter) CheckOnce(ctx context.Context, requests []Request, ids []string, responses []Response) error {
-	o := &onceCall{l, requests, responses, &everyRight}
+	if !carriesID(ids) {
+		return l.Check(ctx, requests, responses)
+	}
+	o := &onceCall{limiter: l, requests: requests, responses: responses, rights: &everyRight}
 	return o.check(ctx, ids, repeat.DefaultLifetime)
+}
+
+// carriesID reports whether a check has an id.
+func carriesID(ids []string) bool {
+	return slices.ContainsFunc(ids, func(id string) bool { return id != "" })
 }
 
 // CheckIDs returns what came of checks with an id so far.
@@ -49,8 +57,11 @@ func (l *Limiter) CheckIDs() repeat.Counts { return l.answers.Counts() }
 // CheckOnce is Limiter.CheckOnce for the callers of d. It sets Origin.Front of the
 // requests. Its error may be a *RightsError.
 func (d *Door) CheckOnce(ctx context.Context, requests []Request, ids []string, responses []Response) error {
+	if !carriesID(ids) {
+		return d.Check(ctx, requests, responses)
+	}
 	d.name(requests)
-	o := &onceCall{d.limiter, requests, responses, &d.options.Rights}
+	o := &onceCall{limiter: d.limiter, requests: requests, responses: responses, rights: &d.options.Rights}
 	return d.checked(requests, o.check(ctx, ids, repeat.Lifetime(d.options.AnswersLast)))
 }
 
@@ -60,15 +71,13 @@ type onceCall struct {
 	requests  []Request
 	responses []Response
 	rights    *Rights
+	once.Call
 }
 
 // check answers the requests, of which ids name some, and has the answers to these
 // remembered for so long.
 func (o *onceCall) check(ctx context.Context, ids []string, lasts time.Duration) error {
 	l := o.limiter
-	if !slices.ContainsFunc(ids, func(id string) bool { return id != "" }) {
-		return l.check(ctx, o.requests, o.responses, o.rights)
-	}
 	if len(ids) != len(o.requests) {
 		return fmt.Errorf("check: %d requests but %d ids", len(o.requests), len(ids))
 	}
@@ -81,28 +90,28 @@ func (o *onceCall) check(ctx context.Context, ids []string, lasts time.Duration)
 	if err := l.permitRefunds(o.requests, o.rights); err != nil {
 		return err
 	}
-	c := l.answers.Begin(o, lasts)
-	if err := o.name(c, ids); err != nil {
+	o.Call = l.answers.Begin(o, lasts)
+	if err := o.name(ids); err != nil {
 		return err
 	}
-	if err := c.Claim(ctx); err != nil {
+	if err := o.Claim(ctx); err != nil {
 		return err
 	}
-	if err := o.decide(ctx, c); err != nil {
-		c.GiveUp(ctx)
+	if err := o.decide(ctx); err != nil {
+		o.GiveUp(ctx)
 		return err
 	}
-	c.Keep(ctx)
-	for i := range c.Checks {
-		if err := o.answerAsOthers(ctx, c, i); err != nil {
+	o.Keep(ctx)
+	for i := range o.Checks {
+		if err := o.answerAsOthers(ctx, i); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// name adds the checks that carry an id to c.
-func (o *onceCall) name(c *once.Call, ids []string) error {
+// name adds the checks that carry an id.
+func (o *onceCall) name(ids []string) error {
 	var room, about []byte
 	for i, id := range ids {
 		if id == "" {
@@ -124,7 +133,7 @@ func (o *onceCall) name(c *once.Call, ids []string) error {
 			}
 		}
 		f := repeat.FingerprintOf(repeat.AppendEntries(room, req.Attributes))
-		if err := c.Add(i, repeat.AppendKey(nil, req.Domain, id, about), f); err != nil {
+		if err := o.Add(i, repeat.AppendKey(nil, req.Domain, id, about), f); err != nil {
 			return err
 		}
 	}
@@ -133,10 +142,10 @@ func (o *onceCall) name(c *once.Call, ids []string) error {
 
 // decide decides the requests that are decided now: those without an id and those that
 // nobody has decided.
-func (o *onceCall) decide(ctx context.Context, c *once.Call) error {
+func (o *onceCall) decide(ctx context.Context) error {
 	skip := make([]bool, len(o.requests))
-	for i := range c.Checks {
-		n := &c.Checks[i]
+	for i := range o.Checks {
+		n := &o.Checks[i]
 		skip[n.Request] = !n.Stand.Decides()
 		if n.Stand == once.Mine {
 			ctx = context.WithoutCancel(ctx)
@@ -190,14 +199,14 @@ func (o *onceCall) Answer(i int, f repeat.Fingerprint, most time.Duration) ([]by
 	return resp.appendAnswer(nil, f, lasts), lasts
 }
 
-// answerAsOthers answers check i of c where it was not decided now: by what another call has
+// answerAsOthers answers check i where it was not decided now: by what another call has
 // decided, or an earlier check of this one, or as failure modes do.
-func (o *onceCall) answerAsOthers(ctx context.Context, c *once.Call, i int) error {
-	stand, err := c.Resolve(ctx, i)
+func (o *onceCall) answerAsOthers(ctx context.Context, i int) error {
+	stand, err := o.Resolve(ctx, i)
 	if err != nil {
 		return err
 	}
-	n := &c.Checks[i]
+	n := &o.Checks[i]
 	requests, responses := o.requests[n.Request:n.Request+1], o.responses[n.Request:n.Request+1]
 	switch stand {
 	case once.Repeats:

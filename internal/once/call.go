@@ -37,8 +37,8 @@ type Call struct {
 }
 
 // Begin returns a call of checks that d decides, whose answers are remembered for so long.
-func (m *Memory) Begin(d Decider, lasts time.Duration) *Call {
-	return &Call{memory: m, decider: d, lasts: lasts}
+func (m *Memory) Begin(d Decider, lasts time.Duration) Call {
+	return Call{memory: m, decider: d, lasts: lasts}
 }
 
 // Check is a check that carries an id.
