@@ -148,7 +148,7 @@ func (b *batch) fate(s span, locally bool) (apart, denied bool) {
 		take, r := &b.takes[t], &b.results[t]
 		apart = apart || r.Err != nil
 		if take.Group != 0 && b.decided(t, locally) {
-			denied = denied || r.Skipped || !r.Allowed && !take.Shadow && take.Op == store.Hit
+			denied = denied || r.Skipped || holdsBack(take, r)
 		}
 	}
 	return apart, denied

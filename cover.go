@@ -289,11 +289,6 @@ func (cs *coverage) readRetry(r *retry, req *Request, resp *Response) (again boo
 // deniedAgain reports whether take i of those that were asked holds its group back.
 func (cs *coverage) deniedAgain(i int) bool { return holdsBack(&cs.again[i], &cs.againResults[i]) }
 
-// holdsBack reports whether r, the answer to t, denies and is enforced.
-func holdsBack(t *store.Take, r *store.Result) bool {
-	return t.Op == store.Hit && !t.Shadow && !r.Allowed
-}
-
 // deniedBy returns the verdict by which take t denies the request of r.
 func (cs *coverage) deniedBy(r *retry, resp *Response, t int) *Verdict {
 	from := cs.spans[r.request].verdicts.from

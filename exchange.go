@@ -190,9 +190,14 @@ func counts(t *store.Take, r *store.Result) bool {
 // or not decided.
 func isHeldBack(group []store.Take, results []store.Result) bool {
 	for i := range group {
-		if t := &group[i]; results[i].Err != nil || t.Op == store.Hit && !t.Shadow && !results[i].Allowed {
+		if results[i].Err != nil || holdsBack(&group[i], &results[i]) {
 			return true
 		}
 	}
 	return false
+}
+
+// holdsBack reports whether r, the answer to t, denies and is enforced.
+func holdsBack(t *store.Take, r *store.Result) bool {
+	return t.Op == store.Hit && !t.Shadow && !r.Allowed
 }
