@@ -31,7 +31,7 @@ type coverage struct {
 	*batch
 	retries []retry
 	covers  []cover
-	grants  []*tenant.Grant // of all covers
+	payers  []ledger.Payer // of all covers
 	// coverOf[t] is 1 + the cover of take t, 0 for none.
 	coverOf []int
 	// booking, when not nil, is the reservation that is asked for.
@@ -54,12 +54,10 @@ type cover struct {
 	next int
 	// descriptor and depth say which quota it is.
 	descriptor, depth int
-	subject           tenant.Subject
 	hits              int64
-	// pool is nil where there is none, or it is exhausted; then those of grants that
-	// are in the span are next.
-	pool *tenant.Pool
-	span span
+	// payers are those that may pay: the first of them now, the others when it is
+	// exhausted.
+	payers span
 	// at and capAt say where in what is asked the hits are taken from the pool, or from
 	// the grant, and counted for the key; capAt is -1 where they are not.
 	at, capAt int
@@ -68,8 +66,8 @@ type cover struct {
 // empty drops all but working memory.
 func (cs *coverage) empty() {
 	clear(cs.covers)
-	clear(cs.grants)
-	*cs = coverage{retries: cs.retries[:0], covers: cs.covers[:0], grants: cs.grants[:0], coverOf: cs.coverOf[:0]}
+	clear(cs.payers)
+	*cs = coverage{retries: cs.retries[:0], covers: cs.covers[:0], payers: cs.payers[:0], coverOf: cs.coverOf[:0]}
 }
 
 // coverDenials asks once more for each request that is denied, when all that denies it
@@ -158,7 +156,7 @@ func (cs *coverage) cover(r *retry, req *Request, v *Verdict, t int) bool {
 	}
 	if at == 0 {
 		c := cs.coverFor(req, v)
-		if c.pool == nil && c.span.from == c.span.to {
+		if c.payers.from == c.payers.to {
 			return false
 		}
 		cs.covers = append(cs.covers, c)
@@ -178,22 +176,13 @@ func (cs *coverage) cover(r *retry, req *Request, v *Verdict, t int) bool {
 
 // coverFor returns what the tenant has beyond the quota of v.
 func (cs *coverage) coverFor(req *Request, v *Verdict) cover {
-	c := cover{descriptor: v.Descriptor, depth: v.Depth}
-	c.span.from = len(cs.grants)
-	c.subject, c.pool, cs.grants = cs.beyondQuota(cs.grants, req, v)
-	c.span.to = min(len(cs.grants), c.span.from+maxGrants)
-	cs.grants = cs.grants[:c.span.to]
-	return c
+	from := len(cs.payers)
+	cs.payers = cs.appendPayers(cs.payers, req, v, maxGrants)
+	return cover{descriptor: v.Descriptor, depth: v.Depth, payers: span{from, len(cs.payers)}}
 }
 
 // payer returns what covers c now.
-func (cs *coverage) payer(c *cover) ledger.Payer {
-	p := ledger.Payer{Subject: c.subject, Pool: c.pool}
-	if p.Pool == nil {
-		p.Grant = cs.grants[c.span.from]
-	}
-	return p
-}
+func (cs *coverage) payer(c *cover) *ledger.Payer { return &cs.payers[c.payers.from] }
 
 // ask appends what is asked for r: those takes that stand or fall with the denied ones,
 // and what covers these.
@@ -302,12 +291,8 @@ func (cs *coverage) deniedBy(r *retry, resp *Response, t int) *Verdict {
 
 // advance goes on to what covers c next, and reports whether there is anything.
 func (c *cover) advance() bool {
-	if c.pool != nil {
-		c.pool = nil
-	} else {
-		c.span.from++
-	}
-	return c.span.from < c.span.to
+	c.payers.from++
+	return c.payers.from < c.payers.to
 }
 
 // pass answers the request of r by what it was charged now.
@@ -340,8 +325,7 @@ func (cs *coverage) say(c *cover) ledger.Said {
 	if c.capAt >= 0 {
 		share = &cs.againResults[c.capAt].Decision
 	}
-	p := cs.payer(c)
-	return p.Say(c.hits, cs.againResults[c.at].Decision, share, cs.instant())
+	return cs.payer(c).Say(c.hits, cs.againResults[c.at].Decision, share, cs.instant())
 }
 
 // say makes v the verdict of what has paid in place of a quota, but for its decision.
@@ -364,9 +348,9 @@ func (cs *coverage) addGiveBack(r *retry) {
 	}
 }
 
-// beyondQuota returns whose quota v is of, and what that tenant has beyond it: the pool,
-// nil for none, and the grants in force, which it appends.
-func (x *matcher) beyondQuota(grants []*tenant.Grant, req *Request, v *Verdict) (tenant.Subject, *tenant.Pool, []*tenant.Grant) {
+// appendPayers appends what the tenant has beyond the quota of v: its pool, and then up to
+// most top-ups in force, the soonest to expire first.
+func (x *matcher) appendPayers(dst []ledger.Payer, req *Request, v *Verdict, most int) []ledger.Payer {
 	entries := req.Descriptors[v.Descriptor].Entries
 	domain := x.domain(req.Domain)
 	x.rest = x.rest[:0]
@@ -376,8 +360,15 @@ func (x *matcher) beyondQuota(grants []*tenant.Grant, req *Request, v *Verdict) 
 		}
 	}
 	subject := entries[v.Tenant-1]
-	pool := x.tenants.Standing(subject, x.instant()).Pool()
-	return subject, pool, x.tenants.AppendGrants(grants, subject, x.rest, x.instant())
+	if pool := x.tenants.Standing(subject, x.instant()).Pool(); pool != nil {
+		dst = append(dst, ledger.Payer{Subject: subject, Pool: pool})
+	}
+	x.grants = x.tenants.AppendGrants(x.grants[:0], subject, x.rest, x.instant())
+	for _, grant := range x.grants[:min(len(x.grants), most)] {
+		dst = append(dst, ledger.Payer{Subject: subject, Grant: grant})
+	}
+	clear(x.grants)
+	return dst
 }
 
 // keyOf returns whose share of a pool counts, where descriptor i of req is denied: the value

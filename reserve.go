@@ -12,7 +12,6 @@ import (
 	"github.com/headgate/headgate/internal/ledger"
 	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/store"
-	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/verdict"
 )
 
@@ -26,11 +25,10 @@ type booking struct {
 	estimates []estimate
 	// notes are what the store is asked to note of it.
 	notes ledger.Notes
-	// paid are takes that others than quotas have paid, and ledger knows of those. grants is
-	// working memory.
+	// paid are takes that others than quotas have paid, and ledger knows of those.
 	paid   []ledger.Paid
 	ledger ledger.Ledger
-	grants []*tenant.Grant
+	payers []ledger.Payer // working memory
 	// untold says that the store did not tell who has paid.
 	untold bool
 	// partly says that some take was not charged though the request passed; uncharged are
@@ -72,11 +70,11 @@ func (b *booking) clear() {
 	b.claims.Clear()
 	b.ledger.Empty()
 	clear(b.descriptors)
-	clear(b.grants)
+	clear(b.payers)
 	*b = booking{
 		claims: b.claims, descriptors: b.descriptors[:0], charges: b.charges[:0], estimates: b.estimates[:0],
 		notes: ledger.Notes{Claims: b.notes.Claims[:0]}, paid: b.paid[:0], uncharged: b.uncharged[:0],
-		ledger: b.ledger, grants: b.grants[:0],
+		ledger: b.ledger, payers: b.payers[:0],
 	}
 }
 
@@ -266,21 +264,12 @@ func (b *booking) collect(p *plan, req *Request, resp *Response) {
 		}
 		offer, known := g.Offer(v.Descriptor, v.Depth)
 		if !known {
-			b.addPayers(p, req, v)
+			b.payers = p.appendPayers(b.payers[:0], req, v, maxPayers)
+			for _, payer := range b.payers {
+				g.AddPayer(payer, keyOf(req, v.Descriptor, payer.Share()))
+			}
 		}
 		g.AddQuota(p.takes, t, offer)
-	}
-}
-
-// addPayers tells the ledger of what a tenant has beyond the quota of v.
-func (b *booking) addPayers(p *plan, req *Request, v *Verdict) {
-	subject, pool, grants := p.beyondQuota(b.grants[:0], req, v)
-	b.grants = grants
-	if pool != nil {
-		b.ledger.AddPayer(ledger.Payer{Subject: subject, Pool: pool}, keyOf(req, v.Descriptor, pool.PerKey))
-	}
-	for _, grant := range grants[:min(len(grants), maxPayers)] {
-		b.ledger.AddPayer(ledger.Payer{Subject: subject, Grant: grant}, "")
 	}
 }
 
