@@ -32,11 +32,11 @@ const (
 // faultTexts are what a client is told. No text of the client, of the backend or of an error
 // is in them.
 var faultTexts = [faults]httpanswer.Fault{
-	notForwarded: {http.StatusBadRequest, "BAD_REQUEST", "Requests of this form are not forwarded."},
-	tooLarge:     {http.StatusRequestEntityTooLarge, "BODY_TOO_LARGE", "The body of the request is too large."},
-	badBody:      {http.StatusBadRequest, "BAD_REQUEST", "The body of the request is malformed."},
-	unreachable:  {http.StatusBadGateway, "BAD_GATEWAY", "The service behind this proxy cannot be reached."},
-	timedOut:     {http.StatusGatewayTimeout, "GATEWAY_TIMEOUT", "The service behind this proxy took too long to answer."},
+	notForwarded: {Status: http.StatusBadRequest, Code: "BAD_REQUEST", Message: "Requests of this form are not forwarded."},
+	tooLarge:     {Status: http.StatusRequestEntityTooLarge, Code: "BODY_TOO_LARGE", Message: "The body of the request is too large."},
+	badBody:      {Status: http.StatusBadRequest, Code: "BAD_REQUEST", Message: "The body of the request is malformed."},
+	unreachable:  {Status: http.StatusBadGateway, Code: "BAD_GATEWAY", Message: "The service behind this proxy cannot be reached."},
+	timedOut:     {Status: http.StatusGatewayTimeout, Code: "GATEWAY_TIMEOUT", Message: "The service behind this proxy took too long to answer."},
 }
 
 // faultBodies are the bodies of faults in one shape.
