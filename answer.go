@@ -11,6 +11,13 @@ import (
 	"github.com/headgate/headgate/verdict"
 )
 
+// answerAll is answer for all requests of the batch.
+func (b *batch) answerAll(responses []Response) {
+	for i := range responses {
+		b.answer(&responses[i], b.spans[i].verdicts)
+	}
+}
+
 // answer fills the verdicts of resp from the results of the store.
 func (b *batch) answer(resp *Response, s span) {
 	for i := range resp.Verdicts {

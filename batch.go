@@ -105,6 +105,16 @@ func (b *batch) addTake(part verdict.Decider) {
 	b.locally = append(b.locally, part)
 }
 
+// addTakeOn adds take, on the bucket with that key, which no fallback decides, and returns
+// which take it is.
+func (b *batch) addTakeOn(key []byte, take store.Take) int {
+	b.keys = append(b.keys, key...)
+	b.ends = append(b.ends, len(b.keys))
+	*b.newTake() = take
+	b.addTake(verdict.ByStore)
+	return len(b.takes) - 1
+}
+
 // addVerdict appends a verdict on a take, -1 for none, and returns it to be filled in.
 func (b *batch) addVerdict(resp *Response, take int) *Verdict {
 	resp.Verdicts = append(resp.Verdicts, Verdict{})
@@ -156,6 +166,9 @@ func (b *batch) decided(t int, locally bool) bool {
 	failed := b.results[t].Err != nil
 	return failed == locally && (!locally || b.locally[t] != verdict.ByStore)
 }
+
+// clearAgain makes room for what is asked next.
+func (b *batch) clearAgain() { b.again, b.againOf = b.again[:0], b.againOf[:0] }
 
 // addAgain appends take, made of take t.
 func (b *batch) addAgain(t int, take store.Take) {

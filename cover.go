@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/ledger"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/tenant"
@@ -30,7 +31,7 @@ type coverage struct {
 	*batch
 	retries []retry
 	covers  []cover
-	grants  []*tenant.Grant // of all covers
+	payers  []ledger.Payer // of all covers
 	// coverOf[t] is 1 + the cover of take t, 0 for none.
 	coverOf []int
 	// booking, when not nil, is the reservation that is asked for.
@@ -53,12 +54,10 @@ type cover struct {
 	next int
 	// descriptor and depth say which quota it is.
 	descriptor, depth int
-	subject           tenant.Subject
 	hits              int64
-	// pool is nil where there is none, or it is exhausted; then those of grants that
-	// are in the span are next.
-	pool *tenant.Pool
-	span span
+	// payers are those that may pay: the first of them now, the others when it is
+	// exhausted.
+	payers span
 	// at and capAt say where in what is asked the hits are taken from the pool, or from
 	// the grant, and counted for the key; capAt is -1 where they are not.
 	at, capAt int
@@ -67,8 +66,8 @@ type cover struct {
 // empty drops all but working memory.
 func (cs *coverage) empty() {
 	clear(cs.covers)
-	clear(cs.grants)
-	*cs = coverage{retries: cs.retries[:0], covers: cs.covers[:0], grants: cs.grants[:0], coverOf: cs.coverOf[:0]}
+	clear(cs.payers)
+	*cs = coverage{retries: cs.retries[:0], covers: cs.covers[:0], payers: cs.payers[:0], coverOf: cs.coverOf[:0]}
 }
 
 // coverDenials asks once more for each request that is denied, when all that denies it
@@ -97,7 +96,7 @@ func (l *Limiter) coverDenials(ctx context.Context, p *plan, requests []Request,
 		return
 	}
 	for trip := 0; len(cs.retries) > 0 && trip < maxCoverTrips; trip++ {
-		cs.again, cs.againOf = cs.again[:0], cs.againOf[:0]
+		cs.clearAgain()
 		for i := range cs.retries {
 			r := &cs.retries[i]
 			cs.ask(r, &requests[r.request])
@@ -157,7 +156,7 @@ func (cs *coverage) cover(r *retry, req *Request, v *Verdict, t int) bool {
 	}
 	if at == 0 {
 		c := cs.coverFor(req, v)
-		if c.pool == nil && c.span.from == c.span.to {
+		if c.payers.from == c.payers.to {
 			return false
 		}
 		cs.covers = append(cs.covers, c)
@@ -177,22 +176,13 @@ func (cs *coverage) cover(r *retry, req *Request, v *Verdict, t int) bool {
 
 // coverFor returns what the tenant has beyond the quota of v.
 func (cs *coverage) coverFor(req *Request, v *Verdict) cover {
-	c := cover{descriptor: v.Descriptor, depth: v.Depth}
-	c.span.from = len(cs.grants)
-	c.subject, c.pool, cs.grants = cs.beyondQuota(cs.grants, req, v)
-	c.span.to = min(len(cs.grants), c.span.from+maxGrants)
-	cs.grants = cs.grants[:c.span.to]
-	return c
+	from := len(cs.payers)
+	cs.payers = cs.appendPayers(cs.payers, req, v, maxGrants)
+	return cover{descriptor: v.Descriptor, depth: v.Depth, payers: span{from, len(cs.payers)}}
 }
 
 // payer returns what covers c now.
-func (cs *coverage) payer(c *cover) payer {
-	p := payer{subject: c.subject, pool: c.pool}
-	if p.pool == nil {
-		p.grant = cs.grants[c.span.from]
-	}
-	return p
-}
+func (cs *coverage) payer(c *cover) *ledger.Payer { return &cs.payers[c.payers.from] }
 
 // ask appends what is asked for r: those takes that stand or fall with the denied ones,
 // and what covers these.
@@ -208,7 +198,7 @@ func (cs *coverage) ask(r *retry, req *Request) {
 		cs.askCover(r, req, &cs.covers[at-1])
 	}
 	if cs.booking != nil {
-		cs.askNotes(r, req)
+		cs.askNotes(r)
 	}
 	r.asked.to = len(cs.again)
 	group := uint32(0)
@@ -224,11 +214,11 @@ func (cs *coverage) ask(r *retry, req *Request) {
 func (cs *coverage) askCover(r *retry, req *Request, c *cover) {
 	p := cs.payer(c)
 	start := len(cs.keys)
-	cs.keys = p.appendKey(cs.keys)
-	c.at, c.capAt = cs.askBucket(r, req, start, store.Take{Limit: p.limit(), Hits: c.hits}), -1
-	if key := p.share(); key != nil {
+	cs.keys = p.AppendKey(cs.keys)
+	c.at, c.capAt = cs.askBucket(r, req, start, store.Take{Limit: p.Limit(), Hits: c.hits}), -1
+	if key := p.Share(); key != nil {
 		start = len(cs.keys)
-		cs.keys = p.appendShareKey(cs.keys, req, c.descriptor)
+		cs.keys = p.AppendShareKey(cs.keys, keyOf(req, c.descriptor, key))
 		c.capAt = cs.askBucket(r, req, start, store.Take{Limit: key.Limit.Limit, Hits: c.hits})
 	}
 }
@@ -288,11 +278,6 @@ func (cs *coverage) readRetry(r *retry, req *Request, resp *Response) (again boo
 // deniedAgain reports whether take i of those that were asked holds its group back.
 func (cs *coverage) deniedAgain(i int) bool { return holdsBack(&cs.again[i], &cs.againResults[i]) }
 
-// holdsBack reports whether r, the answer to t, denies and is enforced.
-func holdsBack(t *store.Take, r *store.Result) bool {
-	return t.Op == store.Hit && !t.Shadow && !r.Allowed
-}
-
 // deniedBy returns the verdict by which take t denies the request of r.
 func (cs *coverage) deniedBy(r *retry, resp *Response, t int) *Verdict {
 	from := cs.spans[r.request].verdicts.from
@@ -306,12 +291,8 @@ func (cs *coverage) deniedBy(r *retry, resp *Response, t int) *Verdict {
 
 // advance goes on to what covers c next, and reports whether there is anything.
 func (c *cover) advance() bool {
-	if c.pool != nil {
-		c.pool = nil
-	} else {
-		c.span.from++
-	}
-	return c.span.from < c.span.to
+	c.payers.from++
+	return c.payers.from < c.payers.to
 }
 
 // pass answers the request of r by what it was charged now.
@@ -327,7 +308,9 @@ func (cs *coverage) pass(r *retry, resp *Response) {
 		if t < 0 || cs.coverOf[t] == 0 {
 			continue
 		}
-		cs.results[t] = store.Result{Decision: cs.speak(&cs.covers[cs.coverOf[t]-1], &resp.Verdicts[i])}
+		said := cs.say(&cs.covers[cs.coverOf[t]-1])
+		resp.Verdicts[i].say(&said)
+		cs.results[t] = store.Result{Decision: said.Decision}
 	}
 	if cs.booking != nil {
 		cs.addPaid(s.takes)
@@ -336,14 +319,18 @@ func (cs *coverage) pass(r *retry, resp *Response) {
 	cs.answer(resp, s.verdicts)
 }
 
-// speak makes v the verdict of what covers c, and returns its decision.
-func (cs *coverage) speak(c *cover, v *Verdict) limit.Decision {
+// say returns what is said by what covers c.
+func (cs *coverage) say(c *cover) ledger.Said {
 	var share *limit.Decision
 	if c.capAt >= 0 {
 		share = &cs.againResults[c.capAt].Decision
 	}
-	p := cs.payer(c)
-	return p.speak(v, c.hits, cs.againResults[c.at].Decision, share, cs.instant())
+	return cs.payer(c).Say(c.hits, cs.againResults[c.at].Decision, share, cs.instant())
+}
+
+// say makes v the verdict of what has paid in place of a quota, but for its decision.
+func (v *Verdict) say(s *ledger.Said) {
+	v.Source, v.Limit, v.Name, v.Hits = s.Source, s.Limit, s.Name, s.Hits
 }
 
 // addGiveBack adds what gives back what was charged for r, of which the store could not
@@ -361,17 +348,9 @@ func (cs *coverage) addGiveBack(r *retry) {
 	}
 }
 
-// payer is what may stand in for a quota of a tenant: its burst pool, or a top-up.
-type payer struct {
-	subject tenant.Subject
-	// pool is nil where it is the grant.
-	pool  *tenant.Pool
-	grant *tenant.Grant
-}
-
-// beyondQuota returns whose quota v is of, and what that tenant has beyond it: the pool,
-// nil for none, and the grants in force, which it appends.
-func (x *matcher) beyondQuota(grants []*tenant.Grant, req *Request, v *Verdict) (tenant.Subject, *tenant.Pool, []*tenant.Grant) {
+// appendPayers appends what the tenant has beyond the quota of v: its pool, and then up to
+// most top-ups in force, the soonest to expire first.
+func (x *matcher) appendPayers(dst []ledger.Payer, req *Request, v *Verdict, most int) []ledger.Payer {
 	entries := req.Descriptors[v.Descriptor].Entries
 	domain := x.domain(req.Domain)
 	x.rest = x.rest[:0]
@@ -381,69 +360,82 @@ func (x *matcher) beyondQuota(grants []*tenant.Grant, req *Request, v *Verdict) 
 		}
 	}
 	subject := entries[v.Tenant-1]
-	pool := x.tenants.Standing(subject, x.instant()).Pool()
-	return subject, pool, x.tenants.AppendGrants(grants, subject, x.rest, x.instant())
-}
-
-// appendKey appends the key of the bucket that counts what was used of p.
-func (p *payer) appendKey(dst []byte) []byte {
-	if p.pool == nil {
-		return tenant.AppendTopUpKey(dst, p.subject, p.grant.ID)
+	if pool := x.tenants.Standing(subject, x.instant()).Pool(); pool != nil {
+		dst = append(dst, ledger.Payer{Subject: subject, Pool: pool})
 	}
-	return tenant.AppendPoolKey(dst, p.subject)
-}
-
-// limit returns that by which the bucket counts.
-func (p *payer) limit() *limit.Limit {
-	if p.pool == nil {
-		return p.grant.Ask
+	x.grants = x.tenants.AppendGrants(x.grants[:0], subject, x.rest, x.instant())
+	for _, grant := range x.grants[:min(len(x.grants), most)] {
+		dst = append(dst, ledger.Payer{Subject: subject, Grant: grant})
 	}
-	return p.pool.Limit.Limit
+	clear(x.grants)
+	return dst
 }
 
-// share returns what bounds the share of a key of p, nil for nothing.
-func (p *payer) share() *tenant.KeyCap {
-	if p.pool == nil {
-		return nil
+// keyOf returns whose share of a pool counts, where descriptor i of req is denied: the value
+// of the entry that share names, in that descriptor or else in another one. It is "" where
+// there is none.
+func keyOf(req *Request, i int, share *tenant.KeyCap) string {
+	if share == nil {
+		return ""
 	}
-	return p.pool.PerKey
-}
-
-// appendShareKey appends the key of the bucket of that share, where descriptor i of req is
-// denied.
-func (p *payer) appendShareKey(dst []byte, req *Request, i int) []byte {
-	entry := p.pool.PerKey.Entry
-	return tenant.AppendPoolKey(dst, p.subject, descriptor.Entry{Key: entry, Value: keyOf(req, i, entry)})
-}
-
-// keyOf returns the value of the entry with that key in descriptor i of req, else in
-// another one, "" where there is none.
-func keyOf(req *Request, i int, key string) string {
-	if value := factNamed(req.Descriptors[i].Entries, key); value != "" {
+	if value := factNamed(req.Descriptors[i].Entries, share.Entry); value != "" {
 		return value
 	}
 	for i := range req.Descriptors {
-		if value := factNamed(req.Descriptors[i].Entries, key); value != "" {
+		if value := factNamed(req.Descriptors[i].Entries, share.Entry); value != "" {
 			return value
 		}
 	}
 	return ""
 }
 
-// speak makes v the verdict of p, which has paid so many hits, in place of that of a
-// quota. It returns the decision: d, or that on the share, nil for none, where less is
-// left of it.
-func (p *payer) speak(v *Verdict, hits int64, d limit.Decision, share *limit.Decision, now limit.Micros) limit.Decision {
-	v.Hits = hits
-	if p.pool == nil {
-		v.Source, v.Limit, v.Name = tenant.FromTopUp, p.grant.Shown, tenant.TopUpName
-		d.ResetAfter = time.Duration(p.grant.Until()-now) * time.Microsecond
-		return d
+// askNotes appends the notes on what is asked in place of quotas. They hold nothing back.
+func (cs *coverage) askNotes(r *retry) {
+	notes := &cs.booking.notes
+	note := func(m reservation.Mark, of ...descriptor.Entry) {
+		start := len(cs.keys)
+		cs.keys = notes.AppendKey(cs.keys, m, of...)
+		cs.addAgain(-1, store.Take{Key: cs.keys[start:len(cs.keys):len(cs.keys)], Limit: notes.Limit, Hits: 1, Shadow: true})
 	}
-	v.Source, v.Limit, v.Name = tenant.FromPool, p.pool.Limit.Limit, p.pool.Name
-	if share != nil && share.Remaining < d.Remaining {
-		v.Limit, v.Name = p.pool.PerKey.Limit.Limit, p.pool.PerKey.Name
-		return *share
+	takes := cs.spans[r.request].takes
+	for t := takes.from; t < takes.to; t++ {
+		if cs.coverOf[t] == 0 {
+			continue
+		}
+		quota := ledger.NameOf(cs.takes, t)
+		note(reservation.MarkCovered, quota)
+		note(reservation.MarkPaid, quota, ledger.NameOfPayer(cs.payerText(&cs.covers[cs.coverOf[t]-1])))
 	}
-	return d
+}
+
+// payerText names what covers c now in notes.
+func (cs *coverage) payerText(c *cover) string {
+	text := string(cs.again[c.at].Key)
+	if c.capAt >= 0 {
+		text += string(cs.again[c.capAt].Key)
+	}
+	return text
+}
+
+// readMark reports whether the mark of the reservation of r, its last take, was there when
+// it was asked again: then it has been made meanwhile.
+func (cs *coverage) readMark(r *retry) bool {
+	mark := cs.spans[r.request].takes.to - 1
+	for i := r.asked.from; i < r.asked.to; i++ {
+		if cs.againOf[i] == mark && !cs.againResults[i].Skipped && cs.deniedAgain(i) {
+			cs.results[mark] = cs.againResults[i]
+			return true
+		}
+	}
+	return false
+}
+
+// addPaid adds to the booking what has been paid in place of quotas.
+func (cs *coverage) addPaid(takes span) {
+	for t := takes.from; t < takes.to; t++ {
+		if at := cs.coverOf[t]; at != 0 {
+			by := reservation.Bucket([]byte(cs.payerText(&cs.covers[at-1])))
+			cs.booking.paid = append(cs.booking.paid, ledger.Paid{Take: t, By: by})
+		}
+	}
 }

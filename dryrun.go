@@ -58,7 +58,7 @@ func (l *Limiter) DryRun(ctx context.Context, req *Request, before, after *Respo
 func (l *Limiter) answerDryRun(ctx context.Context, b *batch, takes []store.Take, results []store.Result, resp *Response) (said []store.Result, fellBack bool) {
 	copy(b.takes, takes)
 	copy(b.results, results)
-	b.again, b.againOf = b.again[:0], b.againOf[:0]
+	b.clearAgain()
 	fellBack = l.fallBack(ctx, b)
 	b.answer(resp, b.spans[0].verdicts)
 	return slices.Clone(b.results), fellBack
@@ -73,7 +73,7 @@ func (l *Limiter) countDryRun(ctx context.Context, s store.Store, b *batch, resp
 			b.results[t].Remaining, b.results[t].ResetAfter = said.Remaining, said.ResetAfter
 		}
 	}
-	b.again, b.againOf = b.again[:0], b.againOf[:0]
+	b.clearAgain()
 	b.addCompensation(responses, false, locally)
 	if locally {
 		b.sayParts()
@@ -112,15 +112,10 @@ func (l *Limiter) PeekIn(ctx context.Context, s store.Store, requests []Request,
 	}
 	p := l.begin(nil)
 	defer l.finish(p, responses)
-	for i := range requests {
-		responses[i] = Response{Verdicts: responses[i].Verdicts[:0]}
-		p.addRequest(&requests[i], &responses[i])
-	}
+	p.addRequests(requests, responses)
 	p.bindKeys()
 	l.exchange(ctx, s, &p.batch)
-	for i := range responses {
-		p.answer(&responses[i], p.spans[i].verdicts)
-	}
+	p.answerAll(responses)
 	return nil
 }
 
@@ -136,8 +131,8 @@ func (l *Limiter) decideUnseen(ctx context.Context, what string, op store.Op, re
 	if err := makeUnseen(what, op, requests, responses); err != nil {
 		return err
 	}
-	l.decide(ctx, requests, responses, nil, &everyRight)
-	return nil
+	_, err := l.decide(ctx, requests, responses, nil, &everyRight)
+	return err
 }
 
 // makeUnseen makes all that requests ask op, without hits.

@@ -34,7 +34,7 @@ func partOf(mode rules.FailureMode) verdict.Decider {
 // not decide. It reports whether the fallback was asked. A store that panics for several
 // requests is asked once more for each alone.
 func (l *Limiter) exchange(ctx context.Context, s store.Store, b *batch) (fellBack bool) {
-	l.orphans.forget(b.takes)
+	l.orphans.Forget(b.takes)
 	if l.take(ctx, s, b.takes, b.results) && len(b.spans) > 1 {
 		for _, one := range b.spans {
 			l.take(ctx, s, b.takes[one.takes.from:one.takes.to], b.results[one.takes.from:one.takes.to])
@@ -190,9 +190,14 @@ func counts(t *store.Take, r *store.Result) bool {
 // or not decided.
 func isHeldBack(group []store.Take, results []store.Result) bool {
 	for i := range group {
-		if t := &group[i]; results[i].Err != nil || t.Op == store.Hit && !t.Shadow && !results[i].Allowed {
+		if results[i].Err != nil || holdsBack(&group[i], &results[i]) {
 			return true
 		}
 	}
 	return false
+}
+
+// holdsBack reports whether r, the answer to t, denies and is enforced.
+func holdsBack(t *store.Take, r *store.Result) bool {
+	return t.Op == store.Hit && !t.Shadow && !r.Allowed
 }

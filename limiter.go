@@ -9,7 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/internal/once"
+	"github.com/headgate/headgate/internal/orphans"
 	"github.com/headgate/headgate/internal/sleep"
+	"github.com/headgate/headgate/internal/stopwatch"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
@@ -47,11 +50,11 @@ type Limiter struct {
 	marks      reservation.Marks
 	waiting    chan struct{}
 
-	orphans orphans
+	orphans orphans.Slots
 	// heldLocally says that the fallback may have given slots.
 	heldLocally atomic.Bool
 	reserved    reservationCounters
-	answers     answerMemory
+	answers     once.Memory
 }
 
 // New returns a Limiter. The caller keeps the store and closes it.
@@ -81,24 +84,16 @@ func New(o Options) (*Limiter, error) {
 	}
 	l.coverages.New = func() any { return new(coverage) }
 	l.bookings.New = func() any { return new(booking) }
-	l.answers.remember(&o)
+	l.answers = once.Memory{
+		Store: o.Answers, Patience: cmp.Or(o.AnswersAwaited, once.Patience),
+		Waiting: l.waiting, Panicked: l.panicked,
+	}
+	if l.answers.Store == nil {
+		l.answers.Store, _ = o.Store.(store.Swapper)
+	}
 	l.SetRules(o.Rules)
 	l.SetTenants(nil)
 	return l, nil
-}
-
-// SetRules swaps the rules in whole; requests under way finish with the old.
-// Buckets keep their state: it does not belong to a rule. What is known of candidates
-// is kept for rules that try out the same.
-func (l *Limiter) SetRules(s *rules.Set) { l.inForce.Store(newRuleset(s, l.inForce.Load())) }
-
-// Rules returns the rules in force, nil if there are none.
-func (l *Limiter) Rules() *rules.Set { return l.inForce.Load().set }
-
-// LacksFallback reports whether a rule in force fails locally though there is no
-// Options.Fallback: it lets requests pass while the store cannot decide.
-func (l *Limiter) LacksFallback() bool {
-	return l.fallback == nil && l.inForce.Load().failsLocally
 }
 
 // Check decides requests[i] into responses[i]; the slices have the same length.
@@ -116,36 +111,35 @@ func (l *Limiter) LacksFallback() bool {
 // for a panic inside the decision, and for a ctx that ends first: where a client can end it, as it
 // can that of an http.Request, pass context.WithoutCancel of it, or clients choose who answers.
 func (l *Limiter) Check(ctx context.Context, requests []Request, responses []Response) error {
-	_, err := l.check(ctx, requests, responses, &everyRight)
-	return err
+	return l.check(ctx, requests, responses, &everyRight)
 }
 
-// check is Check for callers who have rights.
-func (l *Limiter) check(ctx context.Context, requests []Request, responses []Response, rights *Rights) (*RightsError, error) {
-	if refused, err := admit(requests, responses, rights); refused != nil || err != nil {
-		return refused, err
+// check is Check for callers who have rights. Its error may be a *RightsError.
+func (l *Limiter) check(ctx context.Context, requests []Request, responses []Response, rights *Rights) error {
+	if err := admit(requests, responses, rights); err != nil {
+		return err
 	}
-	took, refused := l.decide(ctx, requests, responses, l.switches.Load(), rights)
-	if refused != nil {
-		return refused, nil
+	took, err := l.decide(ctx, requests, responses, l.switches.Load(), rights)
+	if err != nil {
+		return err
 	}
 	for i := range requests {
 		l.tell(&requests[i], &responses[i], took)
 	}
-	return nil, nil
+	return nil
 }
 
 // admit refuses what is malformed, and what can be seen to lack a right.
-func admit(requests []Request, responses []Response, rights *Rights) (*RightsError, error) {
+func admit(requests []Request, responses []Response, rights *Rights) error {
 	if len(requests) != len(responses) {
-		return nil, fmt.Errorf("check: %d requests but %d responses", len(requests), len(responses))
+		return fmt.Errorf("check: %d requests but %d responses", len(requests), len(responses))
 	}
 	for i := range requests {
 		if err := requests[i].validate(); err != nil {
-			return nil, fmt.Errorf("check: request %d: %w", i, err)
+			return fmt.Errorf("check: request %d: %w", i, err)
 		}
 	}
-	return rights.permit(requests), nil
+	return rights.permit(requests)
 }
 
 // tell has a decision named, and then seen.
@@ -163,47 +157,42 @@ func (l *Limiter) isWatched() bool { return l.observer != nil || l.recorder != n
 
 // decide matches requests, asks the store once for all that they take, and answers; then
 // comes what only the answers tell. It returns how long that took, for the observer. What
-// rights do not allow is refused before the store is asked.
+// rights do not allow is refused before the store is asked, by a *RightsError.
 //
 // Where it panics for several requests, each is decided once more alone, so that only the one
 // at fault is answered in place of a decision. What was charged before the panic stays charged.
-func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Response, switched *switches.Set, rights *Rights) (took time.Duration, refused *RightsError) {
-	took, refused, panicked := l.decideTogether(ctx, requests, responses, switched, rights)
+func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Response, switched *switches.Set, rights *Rights) (took time.Duration, err error) {
+	took, panicked, err := l.decideTogether(ctx, requests, responses, switched, rights)
 	if !panicked || len(requests) == 1 {
-		return took, refused
+		return took, err
 	}
 	for i := range requests {
-		took, refused, _ = l.decideTogether(ctx, requests[i:i+1], responses[i:i+1], switched, rights)
-		if refused != nil {
-			refused.Request = i
-			return NotTimed, refused
+		if took, _, err = l.decideTogether(ctx, requests[i:i+1], responses[i:i+1], switched, rights); err != nil {
+			return NotTimed, refusedAt(i, err)
 		}
 	}
 	return took, nil
 }
 
 // decideTogether is decide, but says when it has panicked.
-func (l *Limiter) decideTogether(ctx context.Context, requests []Request, responses []Response, switched *switches.Set, rights *Rights) (took time.Duration, refused *RightsError, panicked bool) {
+func (l *Limiter) decideTogether(ctx context.Context, requests []Request, responses []Response, switched *switches.Set, rights *Rights) (took time.Duration, panicked bool, err error) {
 	took = NotTimed
 	p := l.begin(switched)
 	defer func() { panicked = l.end(p, responses, recover()) }()
 	if l.isWatched() {
-		p.stopwatch.start(p.stopwatch.skip > 0 && traced(requests))
+		p.watch.Start(p.watch.Skips() && traced(requests))
 	}
-	for i := range requests {
-		responses[i].empty()
-		p.addRequest(&requests[i], &responses[i])
-	}
-	if refused = rights.permitPlanned(p, responses); refused != nil {
-		p.stopwatch.stop()
-		forget(responses)
-		return NotTimed, refused, false
+	p.addRequests(requests, responses)
+	if err := rights.permitPlanned(p, responses); err != nil {
+		p.watch.Stop()
+		for i := range responses {
+			responses[i].empty()
+		}
+		return NotTimed, false, err
 	}
 	p.bindKeys()
 	fellBack := l.exchange(ctx, l.store, &p.batch)
-	for i := range responses {
-		p.answer(&responses[i], p.spans[i].verdicts)
-	}
+	p.answerAll(responses)
 	l.coverDenials(ctx, p, requests, responses, nil)
 	l.compensate(ctx, p, responses, fellBack, false)
 	if p.hit.has(rules.Candidate) {
@@ -211,7 +200,7 @@ func (l *Limiter) decideTogether(ctx context.Context, requests []Request, respon
 			l.compare(p, &responses[i], p.spans[i].verdicts)
 		}
 	}
-	return p.stopwatch.stop(), nil, false
+	return p.watch.Stop(), false, nil
 }
 
 // begin returns a plan for one call, by what is in force now and the switches that it is to
@@ -289,38 +278,7 @@ func (l *Limiter) giveUp(ctx context.Context, req *Request) {
 
 // NotTimed is what observers are told of a call that was not timed. Any negative time is
 // one.
-const NotTimed time.Duration = -1
-
-// Two readings of the clock take longer than all that observers do with a decision in
-// memory. So where a call was faster than fastCall, the next ones of its processor are
-// not timed, up to one in timedOf. Whether a call is timed does not depend on how long it
-// takes itself, so that those which are stand for the others.
-const (
-	fastCall = 20 * time.Microsecond
-	timedOf  = 16
-)
-
-// epoch is what times are measured from: the time since then is read from the monotonic
-// clock alone, which takes half as long as time.Now.
-var epoch = time.Now()
-
-// stopwatch times calls. The zero value times the next one.
-type stopwatch struct {
-	// skip is how many calls from now on are not timed.
-	skip  int
-	began time.Duration
-	runs  bool
-}
-
-// start begins to time a call, if it is one that is timed; always says that it is, since
-// its trace is recorded.
-func (w *stopwatch) start(always bool) {
-	if w.skip > 0 && !always {
-		w.skip--
-		return
-	}
-	w.runs, w.began = true, time.Since(epoch)
-}
+const NotTimed = stopwatch.NotTimed
 
 // traced reports whether a caller records a trace that one of the requests is part of.
 func traced(requests []Request) bool {
@@ -330,17 +288,4 @@ func traced(requests []Request) bool {
 		}
 	}
 	return false
-}
-
-// stop returns how long the call took, NotTimed where that was not measured.
-func (w *stopwatch) stop() time.Duration {
-	if !w.runs {
-		return NotTimed
-	}
-	took := time.Since(epoch) - w.began
-	w.runs, w.skip = false, 0
-	if took < fastCall {
-		w.skip = timedOf - 1
-	}
-	return took
 }

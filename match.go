@@ -34,10 +34,11 @@ type matcher struct {
 	matches []match
 	// anyReplaces says that a rule in matches takes the place of others.
 	anyReplaces bool
-	// matched and rest are working memory: the rules that apply to a descriptor, and its
-	// entries after the tenant that name a quota.
+	// matched, rest and grants are working memory: the rules that apply to a descriptor, its
+	// entries after the tenant that name a quota, and the top-ups for that.
 	matched []rules.Matched
 	rest    []descriptor.Entry
+	grants  []*tenant.Grant
 	// asked is what switches are asked about descriptor askedOf-1 of the request.
 	asked   switches.Asked
 	askedOf int

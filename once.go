@@ -1,16 +1,20 @@
 package headgate
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/headgate/headgate/internal/sleep"
+	"github.com/headgate/headgate/internal/once"
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/repeat"
+	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/verdict"
 )
 
 // CheckOnce is Check for requests of which some carry an id: ids[i] names the check of
@@ -35,121 +39,86 @@ import (
 //
 // Observers are told of the first check alone.
 func (l *Limiter) CheckOnce(ctx context.Context, requests []Request, ids []string, responses []Response) error {
-	o := &once{limiter: l, requests: requests, responses: responses, rights: &everyRight, lasts: repeat.DefaultLifetime}
-	_, err := o.check(ctx, ids)
-	return err
+	if !carriesID(ids) {
+		return l.Check(ctx, requests, responses)
+	}
+	o := &onceCall{limiter: l, requests: requests, responses: responses, rights: &everyRight}
+	return o.check(ctx, ids, repeat.DefaultLifetime)
+}
+
+// carriesID reports whether a check has an id.
+func carriesID(ids []string) bool {
+	return slices.ContainsFunc(ids, func(id string) bool { return id != "" })
 }
 
 // CheckIDs returns what came of checks with an id so far.
-func (l *Limiter) CheckIDs() repeat.Counts { return l.answers.counts() }
+func (l *Limiter) CheckIDs() repeat.Counts { return l.answers.Counts() }
 
 // CheckOnce is Limiter.CheckOnce for the callers of d. It sets Origin.Front of the
 // requests. Its error may be a *RightsError.
 func (d *Door) CheckOnce(ctx context.Context, requests []Request, ids []string, responses []Response) error {
-	for i := range requests {
-		requests[i].Origin.Front = d.options.Name
+	if !carriesID(ids) {
+		return d.Check(ctx, requests, responses)
 	}
-	o := &once{
-		limiter: d.limiter, requests: requests, responses: responses, rights: &d.options.Rights,
-		lasts: repeat.Lifetime(d.options.AnswersLast),
-	}
-	refused, err := o.check(ctx, ids)
-	if refused != nil {
-		return d.refused(requests, refused)
-	}
-	return err
+	d.name(requests)
+	o := &onceCall{limiter: d.limiter, requests: requests, responses: responses, rights: &d.options.Rights}
+	return d.checked(requests, o.check(ctx, ids, repeat.Lifetime(d.options.AnswersLast)))
 }
 
-// once is one call of checks of which some carry an id.
-type once struct {
+// onceCall is one call of checks of which some carry an id. It is their once.Decider.
+type onceCall struct {
 	limiter   *Limiter
 	requests  []Request
 	responses []Response
 	rights    *Rights
-	// lasts is for how long answers are remembered.
-	lasts time.Duration
-	named []named
+	once.Call
 }
 
-// named is a check that carries an id.
-type named struct {
-	request int
-	// twin is the index of the earlier one that it repeats in the same call; -1 if none.
-	twin        int
-	key         []byte
-	fingerprint repeat.Fingerprint
-	// claim is what says that this call decides.
-	claim []byte
-	standing
-}
-
-// standing is what became of a claim.
-type standing struct {
-	stand stand
-	// answer is that of another one, found the claim of another one, and err why the store
-	// has not said.
-	answer repeat.Answer
-	found  []byte
-	err    error
-}
-
-type stand uint8
-
-const (
-	mine      stand = iota // this call decides
-	answered               // another one has
-	awaited                // another one is about to
-	unclaimed              // this call decides, and nobody remembers it: there is no room
-	unknown                // the store has not said
-	conflicts              // another check has the id
-)
-
-// check answers the requests, of which ids name some.
-func (o *once) check(ctx context.Context, ids []string) (*RightsError, error) {
-	if !slices.ContainsFunc(ids, func(id string) bool { return id != "" }) {
-		return o.limiter.check(ctx, o.requests, o.responses, o.rights)
-	}
+// check answers the requests, of which ids name some, and has the answers to these
+// remembered for so long.
+func (o *onceCall) check(ctx context.Context, ids []string, lasts time.Duration) error {
+	l := o.limiter
 	if len(ids) != len(o.requests) {
-		return nil, fmt.Errorf("check: %d requests but %d ids", len(o.requests), len(ids))
+		return fmt.Errorf("check: %d requests but %d ids", len(o.requests), len(ids))
 	}
-	if o.limiter.answers.store == nil {
-		return nil, fmt.Errorf("check: %w", repeat.ErrNoStore)
+	if l.answers.Store == nil {
+		return fmt.Errorf("check: %w", repeat.ErrNoStore)
 	}
-	if refused, err := admit(o.requests, o.responses, o.rights); refused != nil || err != nil {
-		return refused, err
+	if err := admit(o.requests, o.responses, o.rights); err != nil {
+		return err
 	}
-	if refused := o.limiter.permitRefunds(o.requests, o.rights); refused != nil {
-		return refused, nil
+	if err := l.permitRefunds(o.requests, o.rights); err != nil {
+		return err
 	}
+	o.Call = l.answers.Begin(o, lasts)
 	if err := o.name(ids); err != nil {
-		return nil, fmt.Errorf("check: %w", err)
+		return err
 	}
-	o.claim(ctx)
-	if i := slices.IndexFunc(o.named, func(n named) bool { return n.stand == conflicts }); i >= 0 {
-		return nil, o.conflict(ctx, o.named[i].request)
+	if err := o.Claim(ctx); err != nil {
+		return err
 	}
-	if refused, err := o.decide(ctx); refused != nil || err != nil {
-		o.giveUp(ctx)
-		return refused, err
+	if err := o.decide(ctx); err != nil {
+		o.GiveUp(ctx)
+		return err
 	}
-	o.keep(ctx)
-	for i := range o.named {
-		if refused, err := o.other(ctx, &o.named[i]); refused != nil || err != nil {
-			return refused, err
+	o.Keep(ctx)
+	for i := range o.Checks {
+		if err := o.answerAsOthers(ctx, i); err != nil {
+			return err
 		}
 	}
-	return nil, nil
+	return nil
 }
 
-// name fills in the checks that carry an id.
-func (o *once) name(ids []string) error {
+// name adds the checks that carry an id.
+func (o *onceCall) name(ids []string) error {
 	var room, about []byte
 	for i, id := range ids {
 		if id == "" {
 			continue
 		}
 		if err := repeat.ValidateID(id); err != nil {
-			return fmt.Errorf("request %d: %w", i, err)
+			return fmt.Errorf("check: request %d: %w", i, err)
 		}
 		req := &o.requests[i]
 		about, room = about[:0], room[:0]
@@ -163,89 +132,27 @@ func (o *once) name(ids []string) error {
 				room = append(room, 0)
 			}
 		}
-		n := named{request: i, twin: -1, fingerprint: repeat.FingerprintOf(repeat.AppendEntries(room, req.Attributes))}
-		n.key = repeat.AppendKey(nil, req.Domain, id, about)
-		for j := range o.named {
-			if string(o.named[j].key) == string(n.key) {
-				n.twin = j
-				break
-			}
+		f := repeat.FingerprintOf(repeat.AppendEntries(room, req.Attributes))
+		if err := o.Add(i, repeat.AppendKey(nil, req.Domain, id, about), f); err != nil {
+			return err
 		}
-		if n.twin >= 0 && o.named[n.twin].fingerprint != n.fingerprint {
-			o.limiter.answers.conflicts.Add(1)
-			return conflicting(i)
-		}
-		n.claim = repeat.AppendClaim(nil, n.fingerprint)
-		o.named = append(o.named, n)
 	}
 	return nil
 }
 
-// claim asks the store who decides.
-func (o *once) claim(ctx context.Context) {
-	swaps := make([]store.Swap, 0, len(o.named))
-	for i := range o.named {
-		if n := &o.named[i]; n.twin < 0 {
-			swaps = append(swaps, store.Swap{Key: n.key, New: n.claim, TTL: o.lasts})
-		}
-	}
-	answers := o.limiter.swap(ctx, swaps)
-	for i := range o.named {
-		if n := &o.named[i]; n.twin < 0 {
-			n.read(&answers[0])
-			answers = answers[1:]
-		}
-	}
-}
-
-// read fills in what became of a claim.
-func (n *named) read(a *store.Swapped) {
-	n.standing = standing{err: a.Err}
-	switch {
-	case store.ReasonOf(a.Err) == store.Full:
-		n.stand = unclaimed
-		return
-	case a.Err != nil:
-		n.stand, n.err = unknown, errNoAnswer(a.Err)
-		return
-	case a.Done:
-		return
-	}
-	switch repeat.StateOf(a.Found, n.fingerprint) {
-	case repeat.Claimed:
-		n.stand, n.found = awaited, a.Found
-	case repeat.Conflicting:
-		n.stand = conflicts
-	case repeat.Answered:
-		if n.stand = answered; n.answer.Read(a.Found) != nil {
-			n.stand = unclaimed
-			return
-		}
-		n.answer.Later(n.answer.Lasts - a.Left)
-	default:
-		n.stand = unclaimed
-	}
-}
-
-// decide answers the requests that are decided now: those without an id and those that
+// decide decides the requests that are decided now: those without an id and those that
 // nobody has decided.
-func (o *once) decide(ctx context.Context) (*RightsError, error) {
+func (o *onceCall) decide(ctx context.Context) error {
 	skip := make([]bool, len(o.requests))
-	skipped := 0
-	for i := range o.named {
-		n := &o.named[i]
-		if n.twin >= 0 || n.stand != mine && n.stand != unclaimed {
-			skip[n.request] = true
-			skipped++
-		} else if n.stand == mine {
+	for i := range o.Checks {
+		n := &o.Checks[i]
+		skip[n.Request] = !n.Stand.Decides()
+		if n.Stand == once.Mine {
 			ctx = context.WithoutCancel(ctx)
 		}
 	}
-	if skipped == 0 {
+	if !slices.Contains(skip, true) {
 		return o.limiter.check(ctx, o.requests, o.responses, o.rights)
-	}
-	if skipped == len(o.requests) {
-		return nil, nil
 	}
 	var requests []Request
 	var responses []Response
@@ -255,216 +162,210 @@ func (o *once) decide(ctx context.Context) (*RightsError, error) {
 			requests, responses, of = append(requests, o.requests[i]), append(responses, o.responses[i]), append(of, i)
 		}
 	}
-	refused, err := o.limiter.check(ctx, requests, responses, o.rights)
+	if len(of) == 0 {
+		return nil
+	}
+	err := o.limiter.check(ctx, requests, responses, o.rights)
 	for i := range of {
 		o.responses[of[i]] = responses[i]
 	}
-	if refused != nil {
+	if refused, ok := err.(*RightsError); ok {
 		refused.Request = of[refused.Request]
 	}
-	return refused, err
+	return err
 }
 
-// keep has the answers remembered that were decided now.
-func (o *once) keep(ctx context.Context) {
-	var swaps []store.Swap
-	for i := range o.named {
-		switch n := &o.named[i]; {
-		case n.twin >= 0:
-		case n.stand == mine:
-			swaps = append(swaps, o.kept(n))
-		case n.stand == unclaimed:
-			o.limiter.answers.keptAnswer(false)
-		}
+// Decide implements once.Decider.
+func (o *onceCall) Decide(ctx context.Context, i int) error {
+	return refusedAt(i, o.limiter.check(ctx, o.requests[i:i+1], o.responses[i:i+1], o.rights))
+}
+
+// Foresee implements once.Decider.
+func (o *onceCall) Foresee(ctx context.Context, i int) error {
+	var before Response
+	if err := o.limiter.DryRun(ctx, &o.requests[i], &before, &o.responses[i]); err != nil {
+		return fmt.Errorf("check: %w", err)
 	}
-	for _, a := range o.limiter.swap(context.WithoutCancel(ctx), swaps) {
-		o.limiter.answers.keptAnswer(a.Done)
+	return nil
+}
+
+// Answer implements once.Decider.
+func (o *onceCall) Answer(i int, f repeat.Fingerprint, most time.Duration) ([]byte, time.Duration) {
+	resp := &o.responses[i]
+	lasts := resp.lasts(most)
+	if lasts <= 0 {
+		return nil, 0
 	}
+	return resp.appendAnswer(nil, f, lasts), lasts
 }
 
-// keepOne is keep for n.
-func (o *once) keepOne(ctx context.Context, n *named) {
-	kept := n.stand == mine && o.limiter.swapOne(context.WithoutCancel(ctx), o.kept(n)).Done
-	o.limiter.answers.keptAnswer(kept)
-}
-
-// kept returns what has the answer to n remembered in the place of its claim, or, where it
-// is not to be remembered, takes that away.
-func (o *once) kept(n *named) store.Swap {
-	resp := &o.responses[n.request]
-	s := store.Swap{Key: n.key, Old: n.claim, TTL: resp.lasts(o.lasts)}
-	if s.TTL > 0 {
-		s.New = resp.appendAnswer(nil, n.fingerprint, s.TTL)
+// answerAsOthers answers check i where it was not decided now: by what another call has
+// decided, or an earlier check of this one, or as failure modes do.
+func (o *onceCall) answerAsOthers(ctx context.Context, i int) error {
+	stand, err := o.Resolve(ctx, i)
+	if err != nil {
+		return err
 	}
-	return s
-}
-
-// giveUp takes away the claims of this call.
-func (o *once) giveUp(ctx context.Context) {
-	var swaps []store.Swap
-	for i := range o.named {
-		if n := &o.named[i]; n.twin < 0 && n.stand == mine {
-			swaps = append(swaps, store.Swap{Key: n.key, Old: n.claim})
-		}
-	}
-	o.limiter.swap(context.WithoutCancel(ctx), swaps)
-}
-
-// conflict refuses the call.
-func (o *once) conflict(ctx context.Context, request int) error {
-	o.giveUp(ctx)
-	o.limiter.answers.conflicts.Add(1)
-	return fmt.Errorf("check: %w", conflicting(request))
-}
-
-func conflicting(request int) error {
-	return fmt.Errorf("request %d: %w; hint: an id names one check, with its hits; draw one for each", request, repeat.ErrConflict)
-}
-
-// other answers n where it was not decided now: by what another call has decided, or an
-// earlier check of this one, or as failure modes do.
-func (o *once) other(ctx context.Context, n *named) (*RightsError, error) {
-	if n.twin >= 0 {
-		o.limiter.answers.repeated.Add(1)
-		first, resp := &o.responses[o.named[n.twin].request], &o.responses[n.request]
+	n := &o.Checks[i]
+	requests, responses := o.requests[n.Request:n.Request+1], o.responses[n.Request:n.Request+1]
+	switch stand {
+	case once.Repeats:
+		first, resp := &o.responses[n.Twin], &responses[0]
 		verdicts := append(resp.Verdicts[:0], first.Verdicts...)
 		*resp = *first
 		resp.Verdicts = verdicts
-		return nil, nil
+	case once.Answered:
+		o.limiter.replay(requests, &n.Answer, responses)
+	case once.Unknown:
+		o.limiter.answerAway(ctx, requests, responses, n.Err)
+		o.limiter.tell(&requests[0], &responses[0], NotTimed)
 	}
-	if n.stand == awaited {
-		if refused, err := o.await(ctx, n); refused != nil || err != nil {
-			return refused, err
-		}
-	}
-	req, resp := &o.requests[n.request], &o.responses[n.request]
-	switch n.stand {
-	case answered:
-		o.limiter.answers.repeated.Add(1)
-		o.limiter.replay(req, &n.answer, resp)
-	case unknown:
-		o.limiter.answers.undecided.Add(1)
-		o.limiter.answerAway(ctx, req, resp, n.err)
-	case conflicts:
-		return nil, o.conflict(ctx, n.request)
-	}
-	return nil, nil
+	return nil
 }
 
-// swap asks the store for swaps, and turns a panic of it into errors.
-func (l *Limiter) swap(ctx context.Context, swaps []store.Swap) (answers []store.Swapped) {
-	if len(swaps) == 0 {
+// lasts returns for how long the answer r is remembered, where others are for so long; 0
+// for not at all. A denial is no longer true when the request would pass; and one that the
+// store has not decided is not the last word.
+func (r *Response) lasts(most time.Duration) time.Duration {
+	if r.Allowed {
+		return most
+	}
+	v := r.Speaker()
+	switch {
+	case r.Degraded() != store.NoReason:
+		return 0
+	case v == nil || v.Decision.Never:
+		return most
+	case v.Role == rules.InFlight:
+		most = min(most, repeat.MaxSlotDenied)
+	}
+	return min(most, max(v.Decision.RetryAfter, time.Millisecond))
+}
+
+// appendAnswer appends r as it is remembered for so long. Of an answer that is too long to
+// be remembered whole, the verdict that speaks for it is.
+func (r *Response) appendAnswer(dst []byte, f repeat.Fingerprint, lasts time.Duration) []byte {
+	a := repeat.Answer{Allowed: r.Allowed, Lasts: lasts, Decision: r.ID, Hold: r.Hold, HoldFor: r.HoldFor}
+	a.Limits = make([]repeat.Limit, len(r.Verdicts))
+	for i := range r.Verdicts {
+		a.Limits[i] = r.Verdicts[i].remembered()
+	}
+	whole := a.Append(dst, f)
+	if len(whole)-len(dst) <= store.MaxSwapValue {
+		return whole
+	}
+	a.Limits = a.Limits[:0]
+	if v := r.Speaker(); v != nil {
+		a.Limits = append(a.Limits, v.remembered())
+	}
+	if short := a.Append(dst, f); len(short)-len(dst) <= store.MaxSwapValue {
+		return short
+	}
+	a.Limits = nil // a name of hundreds of bytes
+	return a.Append(dst, f)
+}
+
+// remembered returns what is remembered of v.
+func (v *Verdict) remembered() repeat.Limit {
+	l := repeat.Limit{
+		Descriptor: v.Descriptor, Name: v.Name, Role: uint8(v.Role), Source: uint8(v.Source), Effect: v.Effect,
+		By: v.By, Degraded: v.Degraded, Hits: v.Hits, Decision: v.Decision,
+	}
+	if v.By.OfStore() {
+		l.By = verdict.ByStore // which of them is for those who watch now, and no text of an answer
+	}
+	if v.Rule != nil {
+		l.Rule = v.Rule.ID
+	}
+	if v.Limit != nil {
+		l.Spec = repeat.AppendSpec(nil, &v.Limit.Spec)
+	}
+	return l
+}
+
+// replay fills in responses, which is one, by an answer to its request that was remembered.
+// What rules and limits are called there is looked up among those in force; a limit whose
+// rule is gone is answered as one without a rule.
+func (l *Limiter) replay(requests []Request, a *repeat.Answer, responses []Response) {
+	p := l.begin(l.switches.Load())
+	defer l.finish(p, responses)
+	var now Response
+	p.addRequest(&requests[0], &now)
+	resp := &responses[0]
+	resp.Allowed, resp.DomainKnown, resp.ID, resp.Hold, resp.HoldFor = a.Allowed, now.DomainKnown, a.Decision, a.Hold, a.HoldFor
+	resp.Verdicts = resp.Verdicts[:0]
+	for i := range a.Limits {
+		resp.Verdicts = append(resp.Verdicts, now.recall(&a.Limits[i], i))
+	}
+}
+
+// recall returns the verdict that was remembered as limit i; r has those of the rules in
+// force, undecided.
+func (r *Response) recall(l *repeat.Limit, i int) Verdict {
+	v := Verdict{
+		Descriptor: l.Descriptor, Name: l.Name, Role: rules.Role(l.Role), Source: tenant.Source(l.Source), Effect: l.Effect,
+		By: l.By, Degraded: l.Degraded, Hits: l.Hits, Decision: l.Decision,
+	}
+	same := r.sameAs(l, i)
+	if same != nil {
+		v.Rule, v.Tenant, v.Depth, v.Tier = same.Rule, same.Tenant, same.Depth, same.Tier
+	}
+	switch {
+	case len(l.Spec) == 0:
+	case same != nil && same.Limit != nil && isSpec(same.Limit, l.Spec):
+		v.Limit = same.Limit
+	default:
+		v.Limit = limitOf(l.Spec)
+	}
+	return v
+}
+
+// limitOf makes the limit that was remembered; nil where a newer version knows more than
+// this one.
+func limitOf(spec []byte) *limit.Limit {
+	s, err := repeat.ReadSpec(spec)
+	if err != nil {
 		return nil
 	}
-	answers = make([]store.Swapped, len(swaps))
-	defer func() {
-		if cause := recover(); cause != nil {
-			err := l.panicked(cause)
-			for i := range answers {
-				answers[i] = store.Swapped{Err: err}
-			}
-		}
-	}()
-	l.answers.store.Swap(ctx, swaps, answers)
-	return answers
+	l, err := limit.New(s)
+	if err != nil {
+		return nil
+	}
+	return l
 }
 
-// swapOne asks the store for one swap.
-func (l *Limiter) swapOne(ctx context.Context, s store.Swap) store.Swapped {
-	return l.swap(ctx, []store.Swap{s})[0]
+// sameAs returns the verdict of r that is of the limit l, which was the one at i.
+func (r *Response) sameAs(l *repeat.Limit, i int) *Verdict {
+	is := func(v *Verdict) bool {
+		return v.Descriptor == l.Descriptor && v.Role == rules.Role(l.Role) && v.Rule != nil && v.Rule.ID == l.Rule
+	}
+	if i < len(r.Verdicts) && is(&r.Verdicts[i]) {
+		return &r.Verdicts[i]
+	}
+	for j := range r.Verdicts {
+		if is(&r.Verdicts[j]) {
+			return &r.Verdicts[j]
+		}
+	}
+	return nil
 }
 
-const (
-	// awaitWithin bounds how long a check waits for the answer of another one, unless
-	// Options say else. That takes a few budgets of the store where its node lives.
-	awaitWithin = 250 * time.Millisecond
-	// It looks after minAwait, and then after twice as long each time, up to maxAwait.
-	minAwait = time.Millisecond
-	maxAwait = 16 * time.Millisecond
-)
-
-// errNoAnswer is why a check is not decided of which it is not known whether another one was
-// before it. Whatever the cause, its hits may have been counted, as those of a call that
-// timed out: so who charges later what has passed here (Options.OnPassed) leaves them alone.
-func errNoAnswer(cause error) error {
-	return &store.Error{
-		Op: "look up a check by its id", Store: "limiter", Reason: store.Timeout, Err: cause,
-		Hint: "whether it was decided before is not known",
-	}
+// isSpec reports whether l is the limit that was remembered.
+func isSpec(l *limit.Limit, spec []byte) bool {
+	var room [128]byte
+	return bytes.Equal(repeat.AppendSpec(room[:0], &l.Spec), spec)
 }
 
-// await waits until the check that n repeats has an answer. When nobody may be expected to
-// give one any more, n takes its place.
-func (o *once) await(ctx context.Context, n *named) (*RightsError, error) {
-	l := o.limiter
-	patience := l.answers.patience
-	if end, ok := ctx.Deadline(); ok {
-		patience = min(patience, time.Until(end)/2)
+// answerAway answers requests as if the store had failed with err, which is not asked: the
+// fallback and the failure modes of the rules decide.
+func (l *Limiter) answerAway(ctx context.Context, requests []Request, responses []Response, err error) {
+	p := l.begin(l.switches.Load())
+	defer l.finish(p, responses)
+	p.addRequests(requests, responses)
+	p.bindKeys()
+	for i := range p.results {
+		p.results[i] = store.Result{Err: err}
 	}
-	select {
-	case l.waiting <- struct{}{}:
-		defer func() { <-l.waiting }()
-	default:
-		patience = 0
-	}
-	end := time.Now().Add(patience)
-	for pause := minAwait; n.stand == awaited; pause = min(2*pause, maxAwait) {
-		left := time.Until(end)
-		if left <= 0 {
-			return o.takeOver(ctx, n)
-		}
-		if err := sleep.For(ctx, min(pause, left)); err != nil {
-			n.stand, n.err = unknown, errNoAnswer(err)
-			return nil, nil
-		}
-		if refused, err := o.claimAgain(ctx, n); refused != nil || err != nil {
-			return refused, err
-		}
-	}
-	return nil, nil
-}
-
-// claimAgain looks what stands for n now, and decides it if nothing does.
-func (o *once) claimAgain(ctx context.Context, n *named) (*RightsError, error) {
-	answer := o.limiter.swapOne(ctx, store.Swap{Key: n.key, New: n.claim, TTL: o.lasts})
-	if n.read(&answer); n.stand != mine && n.stand != unclaimed {
-		return nil, nil
-	}
-	ctx = context.WithoutCancel(ctx)
-	req, resp := o.requests[n.request:n.request+1], o.responses[n.request:n.request+1]
-	if refused, err := o.limiter.check(ctx, req, resp, o.rights); refused != nil || err != nil {
-		o.giveUp(ctx)
-		if refused != nil {
-			refused.Request = n.request
-		}
-		return refused, err
-	}
-	o.keepOne(ctx, n)
-	return nil, nil
-}
-
-// takeOver puts n in the place of a check that has no answer. That may have been charged, so
-// n is told what would be decided, and charged nothing.
-func (o *once) takeOver(ctx context.Context, n *named) (*RightsError, error) {
-	answer := o.limiter.swapOne(ctx, store.Swap{Key: n.key, Old: n.found, New: n.claim, TTL: o.lasts})
-	if answer.Err == nil && !answer.Done && answer.Found == nil {
-		// The other one has given up at this moment.
-		if refused, err := o.claimAgain(ctx, n); refused != nil || err != nil || n.stand != awaited {
-			return refused, err
-		}
-	} else {
-		n.read(&answer)
-	}
-	switch n.stand {
-	case mine:
-		o.limiter.answers.abandoned.Add(1)
-		var before Response
-		if err := o.limiter.DryRun(ctx, &o.requests[n.request], &before, &o.responses[n.request]); err != nil {
-			return nil, fmt.Errorf("check: %w", err)
-		}
-		o.limiter.swapOne(context.WithoutCancel(ctx), o.kept(n))
-	case unclaimed, awaited:
-		n.stand, n.err = unknown, errNoAnswer(cmp.Or(answer.Err, context.DeadlineExceeded))
-	}
-	return nil, nil
+	l.fallBack(ctx, &p.batch)
+	p.answerAll(responses)
 }

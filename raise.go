@@ -2,8 +2,10 @@ package headgate
 
 import (
 	"slices"
+	"time"
 
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
 )
 
 // KeyRaises says which keys are raised because they have become hot.
@@ -41,4 +43,22 @@ func (p *plan) raisedByOperators(m *match) int {
 		return 0
 	}
 	return percent
+}
+
+// limitFor returns the limit to decide by in place of one of rule m: that which its
+// schedule makes of it now.
+func (p *plan) limitFor(m *match, named *rules.NamedLimit) *limit.Limit {
+	if named.Role.IsMain() && len(m.Rule.Schedule) > 0 {
+		return m.Rule.Scaled(named.Limit, p.instant().Time(), m.tier)
+	}
+	return named.Limit
+}
+
+// scaled is limitFor of a quota of a tenant.
+func (p *plan) scaled(m *match, quota *limit.Limit) *limit.Limit {
+	var now time.Time // nobody asks for it
+	if len(m.Rule.Schedule) > 0 {
+		now = p.instant().Time()
+	}
+	return m.Rule.Scaled(quota, now, m.tier)
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
-	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/internal/ledger"
 	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/verdict"
@@ -23,15 +23,14 @@ type booking struct {
 	// estimates are what takes of the request, of limits that count what it costs, would
 	// be charged by the rules in force.
 	estimates []estimate
-	// text is claims as they are written.
-	text []byte
+	// notes are what the store is asked to note of it.
+	notes ledger.Notes
 	// paid are takes that others than quotas have paid, and ledger knows of those.
-	paid   []paidTake
-	ledger ledger
+	paid   []ledger.Paid
+	ledger ledger.Ledger
+	payers []ledger.Payer // working memory
 	// untold says that the store did not tell who has paid.
 	untold bool
-	// mark is the limit of the marks on it.
-	mark *limit.Limit
 	// partly says that some take was not charged though the request passed; uncharged are
 	// those, once they were looked up.
 	partly    bool
@@ -69,11 +68,13 @@ func (b *booking) read(r reservation.Reservation) error {
 // clear lets go of all texts.
 func (b *booking) clear() {
 	b.claims.Clear()
-	b.ledger.empty()
+	b.ledger.Empty()
 	clear(b.descriptors)
+	clear(b.payers)
 	*b = booking{
 		claims: b.claims, descriptors: b.descriptors[:0], charges: b.charges[:0], estimates: b.estimates[:0],
-		text: b.text[:0], paid: b.paid[:0], uncharged: b.uncharged[:0], ledger: b.ledger,
+		notes: ledger.Notes{Claims: b.notes.Claims[:0]}, paid: b.paid[:0], uncharged: b.uncharged[:0],
+		ledger: b.ledger, payers: b.payers[:0],
 	}
 }
 
@@ -153,15 +154,15 @@ func (l *Limiter) reserve(ctx context.Context, req *Request, o *reservation.Opti
 	defer l.finish(p, responses)
 	defer l.unbook(b)
 	if l.isWatched() {
-		p.stopwatch.start(req.Origin.Trace.Sampled)
+		p.watch.Start(req.Origin.Trace.Sampled)
 	}
-	defer func() { took = p.stopwatch.stop() }() // whatever is returned
+	defer func() { took = p.watch.Stop() }() // whatever is returned
 	resp := &responses[0]
 	p.addRequest(req, resp)
 	takes := len(p.takes)
 	b.ask(req, *o)
-	b.text, b.mark = b.claims.Append(b.text[:0]), l.marks.Limit(o.TTL)
-	if err := reservation.Fits(len(b.text), max(takes, 1)); err != nil {
+	b.notes = ledger.Notes{Domain: req.Domain, Claims: b.claims.Append(b.notes.Claims[:0]), Limit: l.marks.Limit(o.TTL)}
+	if err := reservation.Fits(len(b.notes.Claims), max(takes, 1)); err != nil {
 		return reservation.Reservation{}, NotTimed, err
 	}
 	var repeated repetition
@@ -181,12 +182,12 @@ func (l *Limiter) reserve(ctx context.Context, req *Request, o *reservation.Opti
 		l.noteUncharged(ctx, p, b, takes, resp)
 	}
 	b.addCharges(&p.batch, takes, resp, repeated.known)
-	return reservation.Made(b.text, b.charges, expires), NotTimed, nil
+	return reservation.Made(b.notes.Claims, b.charges, expires), NotTimed, nil
 }
 
 // unbook puts b back where it came from.
 func (l *Limiter) unbook(b *booking) {
-	if b.ledger.isHuge() {
+	if b.ledger.IsHuge() {
 		return
 	}
 	b.clear()
@@ -217,7 +218,7 @@ func (l *Limiter) takeReserved(ctx context.Context, p *plan, b *booking, req *Re
 	if b.claims.ID != "" && made.Err == nil && made.Skipped {
 		// A remembered denial has answered, and nobody looked at the mark.
 		made = l.peek(ctx, &p.takes[mark])
-		before = isMarked(&made)
+		before = ledger.IsMarked(&made)
 	}
 	if before {
 		l.answerRepeated(ctx, p, b, req, &responses[0])
@@ -235,34 +236,73 @@ func (b *batch) wasMade(t int) bool {
 
 // answerRepeated answers a request that was let in before, by whoever paid for it.
 func (l *Limiter) answerRepeated(ctx context.Context, p *plan, b *booking, req *Request, resp *Response) {
-	g := &b.ledger
-	g.collect(p, req, resp)
+	b.collect(p, req, resp)
 	switch {
-	case len(g.quotas) == 0:
+	case !b.ledger.HasQuotas():
 	case l.look(ctx, p, b, true).Err != nil:
 		b.untold = true
 	default:
-		for i := range g.quotas {
-			q := &g.quotas[i]
-			if !q.covered {
-				continue
-			}
-			one := paidTake{take: q.take}
-			if q.by != 0 {
-				o := &g.offers[q.offer]
-				o.settled, o.used = true, max(o.used, q.reserved)
-				one.by = g.bucketOf(q.by - 1)
-			}
-			b.paid = append(b.paid, one)
-		}
-		g.speak(p, resp, p.againResults)
-		p.answer(resp, p.spans[0].verdicts)
+		b.paid = b.ledger.AppendPaid(b.paid)
+		b.answer(p, resp, p.againResults)
 	}
 	resp.letIn()
 }
 
-// isMarked reports whether a peek found a mark.
-func isMarked(r *store.Result) bool { return r.Err == nil && r.Remaining == 0 }
+// maxPayers bounds the top-ups that are looked at when a reservation is settled, for each
+// quota, the soonest to expire first: those of maxGrants, and some that were sold since.
+const maxPayers = 4 * maxGrants
+
+// collect tells the ledger of the takes of the one request of p that count towards quotas of
+// tenants, and of what these have beyond them.
+func (b *booking) collect(p *plan, req *Request, resp *Response) {
+	g := &b.ledger
+	g.PayOnce(p.path)
+	for i := range resp.Verdicts {
+		v, t := &resp.Verdicts[i], p.verdictTake[i]
+		if t < 0 || v.Tenant == 0 || !v.Role.IsMain() || g.HasQuota(t) {
+			continue
+		}
+		offer, known := g.Offer(v.Descriptor, v.Depth)
+		if !known {
+			b.payers = p.appendPayers(b.payers[:0], req, v, maxPayers)
+			for _, payer := range b.payers {
+				g.AddPayer(payer, keyOf(req, v.Descriptor, payer.Share()))
+			}
+		}
+		g.AddQuota(p.takes, t, offer)
+	}
+}
+
+// look asks the store whether the reservation of b was made, and with all what the ledger
+// needs to know.
+func (l *Limiter) look(ctx context.Context, p *plan, b *booking, all bool) (made store.Result) {
+	p.clearAgain()
+	p.again = b.ledger.AppendLookup(p.again, p.takes, &b.notes, all)
+	l.takeAgain(ctx, l.store, &p.batch)
+	made, b.partly = b.ledger.Read(p.againResults)
+	return made
+}
+
+// answer fills in resp. Those who have paid in place of quotas speak for them; results are
+// what the store has said of these.
+func (b *booking) answer(p *plan, resp *Response, results []store.Result) {
+	now := p.instant()
+	for i := range resp.Verdicts {
+		t := p.verdictTake[i]
+		if t < 0 {
+			continue
+		}
+		said, r, ok := b.ledger.Speaker(t, results, now)
+		if !ok {
+			continue
+		}
+		if r.Err == nil {
+			resp.Verdicts[i].say(&said)
+		}
+		p.results[t] = r
+	}
+	p.answer(resp, p.spans[0].verdicts)
+}
 
 // letIn answers a request that has passed already.
 func (r *Response) letIn() {
@@ -275,10 +315,10 @@ func (r *Response) letIn() {
 // addMark makes all takes of b one group, of which the last is a mark on a reservation, and
 // returns its index.
 func (b *batch) addMark(on *booking, mark reservation.Mark) int {
-	b.keys = mark.AppendKey(b.keys, on.claims.Domain, on.text)
+	b.keys = on.notes.AppendKey(b.keys, mark)
 	b.ends = append(b.ends, len(b.keys))
 	take := b.newTake()
-	take.Limit, take.Hits = on.mark, 1
+	take.Limit, take.Hits = on.notes.Limit, 1
 	b.addTake(verdict.ByStore)
 	for i := range b.takes {
 		b.takes[i].Group = 1
@@ -290,14 +330,14 @@ func (b *batch) addMark(on *booking, mark reservation.Mark) int {
 // reservation that has passed, were not charged because their limits only watch and were
 // over. So nobody who settles it is believed that they were.
 func (l *Limiter) noteUncharged(ctx context.Context, p *plan, b *booking, takes int, resp *Response) {
-	p.again, p.againOf = p.again[:0], p.againOf[:0]
+	p.clearAgain()
 	note := func(of ...descriptor.Entry) {
-		p.addAgain(-1, store.Take{Key: reservation.MarkUncharged.AppendKey(nil, b.claims.Domain, b.text, of...), Limit: b.mark, Hits: 1, Shadow: true})
+		p.addAgain(-1, store.Take{Key: b.notes.AppendKey(nil, reservation.MarkUncharged, of...), Limit: b.notes.Limit, Hits: 1, Shadow: true})
 	}
 	for t := range takes {
 		take, r := &p.takes[t], &p.results[t]
 		if take.Hits > 0 && take.Shadow && r.Err == nil && (!r.Allowed || r.Skipped) && p.countsCost(resp, t) {
-			note(p.quotaEntry(t))
+			note(ledger.NameOf(p.takes, t))
 		}
 	}
 	if len(p.again) > 0 {
@@ -308,13 +348,13 @@ func (l *Limiter) noteUncharged(ctx context.Context, p *plan, b *booking, takes 
 
 // lookUncharged fills in which of the takes that were to be charged were not.
 func (l *Limiter) lookUncharged(ctx context.Context, p *plan, b *booking) {
-	p.again, p.againOf = p.again[:0], p.againOf[:0]
+	p.clearAgain()
 	for _, e := range b.estimates {
-		p.addAgain(-1, store.Take{Key: reservation.MarkUncharged.AppendKey(nil, b.claims.Domain, b.text, p.quotaEntry(e.take)), Limit: b.mark})
+		p.addAgain(-1, store.Take{Key: b.notes.AppendKey(nil, reservation.MarkUncharged, ledger.NameOf(p.takes, e.take)), Limit: b.notes.Limit})
 	}
 	l.takeAgain(ctx, l.store, &p.batch)
 	for i, e := range b.estimates {
-		if r := &p.againResults[i]; r.Err != nil || isMarked(r) {
+		if r := &p.againResults[i]; r.Err != nil || ledger.IsMarked(r) {
 			b.uncharged = append(b.uncharged, e.take)
 		}
 	}
@@ -343,8 +383,8 @@ func (b *booking) addCharges(p *batch, takes int, resp *Response, before bool) {
 			continue
 		}
 		bucket := reservation.Bucket(take.Key)
-		if i := slices.IndexFunc(b.paid, func(one paidTake) bool { return one.take == t }); i >= 0 {
-			if bucket = b.paid[i].by; bucket == [4]byte{} {
+		if i := slices.IndexFunc(b.paid, func(one ledger.Paid) bool { return one.Take == t }); i >= 0 {
+			if bucket = b.paid[i].By; bucket == [4]byte{} {
 				continue
 			}
 		}

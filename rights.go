@@ -1,6 +1,7 @@
 package headgate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -63,6 +64,14 @@ func (e *RightsError) Error() string {
 	return fmt.Sprintf("request %d: descriptor %d: %s; hint: %s", e.Request, e.Descriptor, e.What, e.Hint)
 }
 
+// refusedAt says in err, where that is a refusal, that it is of request i, and returns it.
+func refusedAt(i int, err error) error {
+	if refused, ok := err.(*RightsError); ok {
+		refused.Request = i
+	}
+	return err
+}
+
 // hintRights ends the hints about rights that only who runs the server can give.
 const hintRights = "only who runs this server can allow it (--callers, --caller-limits), and with --no-caller-limits nobody may"
 
@@ -92,7 +101,7 @@ func mayNotGiveBack(request, descriptor int) *RightsError {
 
 // permit refuses what can be seen to take a right that r lacks before the rules are
 // asked.
-func (r *Rights) permit(requests []Request) *RightsError {
+func (r *Rights) permit(requests []Request) error {
 	switch {
 	case !r.Check:
 		return mayNot(RightCheck, "checks are not served to this caller")
@@ -115,7 +124,7 @@ func (r *Rights) permit(requests []Request) *RightsError {
 // permitPlanned refuses refunds of what counts hits, where r does not let give back:
 // all that are planned but those of slots. Time in flight is not given back either, but
 // it goes with slots in one rule, so that a refund of it is made none.
-func (r *Rights) permitPlanned(p *plan, responses []Response) *RightsError {
+func (r *Rights) permitPlanned(p *plan, responses []Response) error {
 	if r.GiveBack {
 		return nil
 	}
@@ -137,7 +146,7 @@ func (r *Rights) permitPlanned(p *plan, responses []Response) *RightsError {
 
 // permitRefunds refuses what permitPlanned would, for requests that may be answered without
 // being planned because they repeat others.
-func (l *Limiter) permitRefunds(requests []Request, rights *Rights) *RightsError {
+func (l *Limiter) permitRefunds(requests []Request, rights *Rights) error {
 	if rights.GiveBack {
 		return nil
 	}
@@ -152,20 +161,11 @@ func (l *Limiter) permitRefunds(requests []Request, rights *Rights) *RightsError
 }
 
 // permits plans requests, and asks nobody.
-func (l *Limiter) permits(requests []Request, rights *Rights) *RightsError {
+func (l *Limiter) permits(requests []Request, rights *Rights) error {
 	p, responses := l.begin(l.switches.Load()), make([]Response, len(requests))
 	defer l.finish(p, responses)
-	for i := range requests {
-		p.addRequest(&requests[i], &responses[i])
-	}
+	p.addRequests(requests, responses)
 	return rights.permitPlanned(p, responses)
-}
-
-// forget empties responses that were not decided.
-func forget(responses []Response) {
-	for i := range responses {
-		responses[i] = Response{Verdicts: responses[i].Verdicts[:0]}
-	}
 }
 
 // descriptorOf returns the descriptor that asks for a take of a response with the
@@ -212,40 +212,51 @@ func (d *Door) Rules() *rules.Set { return d.limiter.Rules() }
 // now, and charges nothing. It is for who has to know before it does something else that
 // cannot be undone. requests have to be well formed.
 func (d *Door) Permit(requests []Request) error {
-	refused := d.options.Rights.permit(requests)
-	if refused == nil && !d.options.Rights.GiveBack {
-		refused = d.limiter.permits(requests, &d.options.Rights)
+	err := d.options.Rights.permit(requests)
+	if err == nil && !d.options.Rights.GiveBack {
+		err = d.limiter.permits(requests, &d.options.Rights)
 	}
-	if refused != nil {
-		return d.refused(requests, refused)
-	}
-	return nil
+	return d.checked(requests, err)
 }
 
 // Check is Limiter.Check for the callers of d. It sets Origin.Front of the requests. Its
 // error may be a *RightsError.
 func (d *Door) Check(ctx context.Context, requests []Request, responses []Response) error {
+	d.name(requests)
+	return d.checked(requests, d.limiter.check(ctx, requests, responses, &d.options.Rights))
+}
+
+// name says in requests by which way they came.
+func (d *Door) name(requests []Request) {
 	for i := range requests {
 		requests[i].Origin.Front = d.options.Name
 	}
-	refused, err := d.limiter.check(ctx, requests, responses, &d.options.Rights)
-	if refused != nil {
-		return d.refused(requests, refused)
-	}
-	return err
 }
 
-func (d *Door) refused(requests []Request, refused *RightsError) error {
-	if d.options.OnRefused != nil && refused.Request < len(requests) {
-		d.options.OnRefused(&requests[refused.Request], refused)
+// checked returns err, the error of a check of requests. A refusal is told of.
+func (d *Door) checked(requests []Request, err error) error {
+	refused, ok := err.(*RightsError)
+	if !ok {
+		return err
+	}
+	if refused.Request < len(requests) {
+		d.refuse(&requests[refused.Request], refused)
 	}
 	return fmt.Errorf("check: %w", refused)
+}
+
+// refuse tells of a refusal, and returns it.
+func (d *Door) refuse(req *Request, refused *RightsError) error {
+	if d.options.OnRefused != nil {
+		d.options.OnRefused(req, refused)
+	}
+	return refused
 }
 
 // DryRun is Limiter.DryRun; it takes the right to explain.
 func (d *Door) DryRun(ctx context.Context, req *Request, before, after *Response) error {
 	if !d.options.Rights.Explain {
-		return d.refusedCall(req, mayNot(RightExplain, "nothing is explained to this caller"))
+		return d.refuse(req, mayNot(RightExplain, "nothing is explained to this caller"))
 	}
 	return d.limiter.DryRun(ctx, req, before, after)
 }
@@ -259,18 +270,7 @@ func (d *Door) mayReserve(req *Request) error {
 	if d.options.Rights.Reserve {
 		return nil
 	}
-	return d.refusedCall(req, mayNot(RightReserve, "reservations are not made for this caller"))
-}
-
-// refusedCall is refused for a call that is not a check.
-func (d *Door) refusedCall(req *Request, refused *RightsError) error {
-	if req == nil {
-		req = new(Request)
-	}
-	if d.options.OnRefused != nil {
-		d.options.OnRefused(req, refused)
-	}
-	return refused
+	return d.refuse(cmp.Or(req, new(Request)), mayNot(RightReserve, "reservations are not made for this caller"))
 }
 
 // Reserve is Limiter.Reserve; it takes the right to. It sets Origin.Front of req.

@@ -6,11 +6,11 @@ import (
 	"slices"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/ledger"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
-	"github.com/headgate/headgate/verdict"
 )
 
 // Commit settles a reservation by what was really used: what is more than was reserved
@@ -68,11 +68,11 @@ func (l *Limiter) settle(ctx context.Context, r reservation.Reservation, actual 
 	if end := r.Expires(); !end.IsZero() && !l.now().Before(end) {
 		return reservation.Undecided, reservation.ErrExpired
 	}
-	b.text, b.mark = append(b.text, r.Claims()...), l.marks.Limit(b.claims.TTL)
+	b.notes = ledger.Notes{Domain: b.claims.Domain, Claims: append(b.notes.Claims, r.Claims()...), Limit: l.marks.Limit(b.claims.TTL)}
 	b.estimate(p, &responses[0])
 	b.use(actual, p.domain(b.request.Domain))
 	p.batch.empty()
-	responses[0] = Response{Verdicts: responses[0].Verdicts[:0]}
+	responses[0].empty()
 	p.addRequest(&b.request, &responses[0])
 	if len(p.takes) == 0 {
 		responses[0].merge()
@@ -138,7 +138,7 @@ func (b *booking) estimate(p *plan, resp *Response) {
 			b.estimates = append(b.estimates, estimate{t, reservation.Charge{Bucket: reservation.Bucket(take.Key), Hits: take.Hits}})
 		}
 	}
-	b.ledger.collect(p, &b.request, resp)
+	b.collect(p, &b.request, resp)
 }
 
 // addCharged fills in what is known to be charged for r: what its claims cost by the
@@ -146,7 +146,7 @@ func (b *booking) estimate(p *plan, resp *Response) {
 // what was never asked for.
 func (b *booking) addCharged(r reservation.Reservation) {
 	for _, e := range b.estimates {
-		if b.ledger.isCovered(e.take) {
+		if b.ledger.IsCovered(e.take) {
 			continue
 		}
 		if slices.Contains(b.uncharged, e.take) {
@@ -175,8 +175,8 @@ func (l *Limiter) takeSettled(ctx context.Context, p *plan, b *booking, r reserv
 	p.bindKeys()
 	clear(p.locally) // the fallback has no reservations
 	g := &b.ledger
-	g.use(p.takes)
-	made, forgotten := l.look(ctx, p, b, g.mayPay(r)), false
+	g.Use(p.takes)
+	made, forgotten := l.look(ctx, p, b, g.MayPay(r)), false
 	switch {
 	case made.Err != nil:
 		for i := range p.results {
@@ -184,7 +184,7 @@ func (l *Limiter) takeSettled(ctx context.Context, p *plan, b *booking, r reserv
 		}
 		p.answer(resp, p.spans[0].verdicts)
 		return reservation.Undecided
-	case isMarked(&made):
+	case ledger.IsMarked(&made):
 		if b.partly {
 			l.lookUncharged(ctx, p, b)
 		}
@@ -194,20 +194,17 @@ func (l *Limiter) takeSettled(ctx context.Context, p *plan, b *booking, r reserv
 		return reservation.Unknown
 	default:
 		forgotten = true
-		g.forget()
+		g.Forget()
 	}
 	now := limit.MicrosOf(l.now())
-	old := age{l.marks.MadeAt(b.claims.TTL, made.ResetAfter, now), now}
+	old := ledger.Age{Charged: l.marks.MadeAt(b.claims.TTL, made.ResetAfter, now), Now: now}
 	b.settleCharges(p.takes, old)
-	g.reckon(r, p.takes)
-	g.decide()
-	g.apply(p, old)
+	g.Settle(r, p.takes, old, p.addTakeOn)
 	idle := !slices.ContainsFunc(p.takes, func(t store.Take) bool { return t.Hits > 0 })
 	mark := p.addMark(b, reservation.MarkSettled)
 	p.bindKeys()
 	l.take(ctx, l.store, p.takes, p.results)
-	g.speak(p, resp, p.results)
-	p.answer(resp, p.spans[0].verdicts)
+	b.answer(p, resp, p.results)
 	switch done := &p.results[mark]; {
 	case done.Err != nil:
 		return reservation.Undecided
@@ -222,11 +219,11 @@ func (l *Limiter) takeSettled(ctx context.Context, p *plan, b *booking, r reserv
 
 // settleCharges makes takes, which charge what was used, what is missing to, or too much
 // in, what was charged.
-func (b *booking) settleCharges(takes []store.Take, old age) {
+func (b *booking) settleCharges(takes []store.Take, old ledger.Age) {
 	for i := range takes {
 		t := &takes[i]
-		if !b.ledger.isCovered(i) {
-			old.setCharge(t, t.Hits-b.takeCharge(reservation.Bucket(t.Key)))
+		if !b.ledger.IsCovered(i) {
+			old.SetCharge(t, t.Hits-b.takeCharge(reservation.Bucket(t.Key)))
 		}
 	}
 }
@@ -241,206 +238,4 @@ func (b *booking) takeCharge(bucket [4]byte) int64 {
 		}
 	}
 	return 0
-}
-
-// reckon takes over from takes, which settle r as if quotas alone paid, what each quota
-// would be charged, and from r what others have paid.
-func (g *ledger) reckon(r reservation.Reservation, takes []store.Take) {
-	for i := range g.quotas {
-		q := &g.quotas[i]
-		if q.own = takes[q.take].Hits; takes[q.take].Op == store.Refund {
-			q.own = -q.own
-		}
-		o := &g.offers[q.offer]
-		switch {
-		case q.by != 0:
-			o.charged, o.used = max(o.charged, g.paidFor(i, r)), max(o.used, q.used)
-		case q.covered: // who paid is gone, and keeps it
-			q.own = max(0, q.used-q.reserved)
-		}
-	}
-	for i := range g.offers {
-		if o := &g.offers[i]; o.by != 0 {
-			g.each(o.by-1, func(p *purse) { p.charged = g.sum(p.charged, o.charged, o.charged) })
-		}
-	}
-}
-
-// paidFor returns what was paid for the quota at i: what that costs by the rules in force,
-// but no more than r says, if it does.
-func (g *ledger) paidFor(i int, r reservation.Reservation) int64 {
-	q := &g.quotas[i]
-	bucket, before := g.bucketOf(q.by-1), 0
-	for j := range i {
-		if other := &g.quotas[j]; other.by != 0 && g.bucketOf(other.by-1) == bucket {
-			before++
-		}
-	}
-	if told := r.Charged(bucket, before); told > 0 {
-		return min(q.reserved, told)
-	}
-	return q.reserved
-}
-
-// bucketOf returns by which name reservations tell of payer k.
-func (g *ledger) bucketOf(k int) [4]byte { return reservation.Bucket([]byte(g.text(&g.payers[k]))) }
-
-// each calls f for the purses of payer k.
-func (g *ledger) each(k int, f func(*purse)) {
-	p := &g.payers[k]
-	f(&g.purses[p.main])
-	if p.share >= 0 {
-		f(&g.purses[p.share])
-	}
-}
-
-// sum returns what a purse pays that has paid so much, when it pays all for one more
-// quota, which is more than before by so much.
-func (g *ledger) sum(before, more, all int64) int64 {
-	if g.path {
-		return max(before, all)
-	}
-	return before + more
-}
-
-// pay makes payer k pay all for a quota, and so much more than before, if it has that.
-func (g *ledger) pay(k int, more, all int64) bool {
-	fits := true
-	g.each(k, func(p *purse) { fits = fits && g.sum(p.used, more, all)-p.charged <= p.left })
-	if fits {
-		g.each(k, func(p *purse) { p.used = g.sum(p.used, more, all) })
-	}
-	return fits
-}
-
-// decide finds who pays what was used. Who has paid for a quota pays all of it, if that is
-// not too much. What a quota is to be charged then and has no room for, the pool pays, or
-// the first top-up that has all of it, as for a check; if there is none, it is a debt.
-func (g *ledger) decide() {
-	for i := range g.purses {
-		g.purses[i].used = 0
-	}
-	for i := range g.offers {
-		if o := &g.offers[i]; o.by != 0 {
-			least := min(o.charged, o.used)
-			g.each(o.by-1, func(p *purse) { p.used = g.sum(p.used, least, least) })
-		}
-	}
-	for i := range g.offers {
-		o := &g.offers[i]
-		o.settled = o.by != 0 && (o.used <= o.charged || g.pay(o.by-1, o.used-o.charged, o.used))
-		o.need, o.extra = 0, 0
-	}
-	for i := range g.quotas {
-		if q := &g.quotas[i]; g.lacks(q) {
-			o := &g.offers[q.offer]
-			o.need = max(o.need, g.owed(q))
-		}
-	}
-	for i := range g.offers {
-		o := &g.offers[i]
-		for k := o.payers.from; o.need > 0 && o.extra == 0 && k < o.payers.to; k++ {
-			if k+1 != o.by && g.pay(k, o.need, o.need) {
-				o.extra = k + 1
-			}
-		}
-	}
-}
-
-// owed returns what a quota is to be charged, or given back if that is negative.
-func (g *ledger) owed(q *quotaTake) int64 {
-	o := &g.offers[q.offer]
-	switch {
-	case q.by == 0:
-		return q.own
-	case o.settled:
-		return 0
-	}
-	return max(0, q.used-o.charged)
-}
-
-// lacks reports whether a quota is owed more than it has room for.
-func (g *ledger) lacks(q *quotaTake) bool { return g.looked && g.owed(q) > max(q.left, 0) }
-
-// payerOf returns 1 + who pays for a quota, and how much; 0 where it does itself.
-func (g *ledger) payerOf(q *quotaTake) (by int, hits int64) {
-	o := &g.offers[q.offer]
-	switch {
-	case o.extra != 0 && g.lacks(q):
-		return o.extra, o.need
-	case q.by != 0 && o.settled:
-		return q.by, o.used
-	}
-	return 0, 0
-}
-
-// apply makes takes of p that settle what was used of what was decided. Nothing of it is a
-// hit, which alone are done before the mark of a group that falls apart: so all is done
-// once, however often it is tried; and what others have taken of a purse since it was
-// looked at, it owes.
-func (g *ledger) apply(p *plan, old age) {
-	for i := range g.quotas {
-		q := &g.quotas[i]
-		hits := g.owed(q)
-		if by, _ := g.payerOf(q); by != 0 {
-			hits = 0
-		}
-		old.setCharge(&p.takes[q.take], hits)
-	}
-	for i := range g.purses {
-		one := &g.purses[i]
-		if one.at = -1; one.charged == 0 && one.used == 0 {
-			continue
-		}
-		one.at = len(p.takes)
-		take := p.newTake()
-		take.Limit = one.limit
-		old.setCharge(take, one.used-one.charged)
-		p.keys = append(p.keys, one.key...)
-		p.ends = append(p.ends, len(p.keys))
-		p.addTake(verdict.ByStore)
-	}
-}
-
-// age is when a reservation was charged, and when it is settled.
-type age struct{ charged, now limit.Micros }
-
-// setCharge makes t charge so many hits, or, if they are negative, give back as many of them
-// as can still be in the bucket: those that are over were others' since.
-func (a age) setCharge(t *store.Take, hits int64) {
-	t.Op, t.Hits = store.Charge, hits
-	if hits < 0 {
-		t.Op, t.Hits = store.Refund, t.Limit.Outstanding(a.charged, a.now, -hits)
-	}
-}
-
-// speak makes those who have paid speak in place of quotas.
-func (g *ledger) speak(p *plan, resp *Response, results []store.Result) {
-	for i := range resp.Verdicts {
-		t := p.verdictTake[i]
-		if t < 0 {
-			continue
-		}
-		q := g.quotaOf(t)
-		if q == nil {
-			continue
-		}
-		by, hits := g.payerOf(q)
-		if by == 0 {
-			continue
-		}
-		one := &g.payers[by-1]
-		main := results[g.purses[one.main].at]
-		var share *limit.Decision
-		if one.share >= 0 {
-			r := &results[g.purses[one.share].at]
-			if share = &r.Decision; r.Err != nil {
-				main.Err = r.Err
-			}
-		}
-		if main.Err == nil {
-			main.Decision = one.speak(&resp.Verdicts[i], hits, main.Decision, share, p.instant())
-		}
-		p.results[t] = main
-	}
 }

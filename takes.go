@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/stopwatch"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
@@ -16,7 +17,7 @@ import (
 type plan struct {
 	matcher
 	batch
-	stopwatch stopwatch
+	watch stopwatch.Watch
 	// path says that all limits on the path count of the request that is added, and first
 	// is its first take.
 	path  bool
@@ -31,6 +32,14 @@ func (p *plan) reset() {
 	p.matcher.reset()
 	p.batch.empty()
 	p.path, p.first = false, 0
+}
+
+// addRequests empties the responses, matches requests and appends their takes and verdicts.
+func (p *plan) addRequests(requests []Request, responses []Response) {
+	for i := range requests {
+		responses[i].empty()
+		p.addRequest(&requests[i], &responses[i])
+	}
 }
 
 // addRequest matches one request and appends its takes and verdicts.
@@ -178,7 +187,7 @@ func (p *plan) addBucket(m *match, v *Verdict, take *store.Take, start int) {
 		v.Limit, v.Raised = p.raised(m, v.Limit, start)
 	}
 	take.Limit, take.Shadow = v.Limit, !v.Enforced() || m.Rule.Quota && v.Role == rules.Main
-	take.Mode = p.rules.mode(m, v.Role == rules.Main && v.Effect != verdict.Trial)
+	take.Mode = p.rules.modes.Get(m.Rule, v.Role == rules.Main && v.Effect != verdict.Trial, m.store)
 	p.verdictTake[len(p.verdictTake)-1] = p.takeOn(m, take, start)
 }
 

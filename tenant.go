@@ -10,25 +10,6 @@ import (
 	"github.com/headgate/headgate/verdict"
 )
 
-// SetTenants swaps in what tenants may use, for rules with `tenant: true`; with nil,
-// and before the first call, the limits of the rules count alone. Requests under way
-// finish with the old. Buckets keep their state: what a tenant has used counts
-// towards its new quota of the same window.
-func (l *Limiter) SetTenants(s *tenant.Snapshot) {
-	if s == nil {
-		s = tenant.Nobody
-	}
-	l.tenants.Store(s)
-}
-
-// Tenants returns what SetTenants was given last, nil for nothing.
-func (l *Limiter) Tenants() *tenant.Snapshot {
-	if s := l.tenants.Load(); s != tenant.Nobody {
-		return s
-	}
-	return nil
-}
-
 // grant is what a tenant has in place of the main limits of a rule. The zero value
 // leaves them.
 type grant struct {
@@ -235,7 +216,7 @@ func (p *plan) addHome(m *match, a *ask) {
 		start := len(p.keys)
 		p.keys = rules.Matched{Rule: m.by, Depth: m.Depth}.AppendTenantKey(p.keys, a.entries, slot)
 		take.Limit, _ = p.raised(m, p.scaled(m, home.Limits[i].Limit), start)
-		take.Shadow, take.Mode = true, p.rules.mode(m, false)
+		take.Shadow, take.Mode = true, p.rules.modes.Get(m.Rule, false, m.store)
 		p.takeOn(m, take, start)
 	}
 }

@@ -3,8 +3,6 @@ package httplimit
 import (
 	"errors"
 	"net/http"
-	"strconv"
-	"strings"
 
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/admission"
@@ -48,8 +46,8 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case status == http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", "1")
 	}
-	b := m.options.Answer.Body
-	writeBody(w, r, reply{status, httpanswer.MediaType(b)}, appendRefusal(nil, b, status))
+	code, message := refusalText(status)
+	WriteRefusal(w, r, m.options.Answer.Body, status, code, message)
 }
 
 // refusalStatus is 4xx, but for what is a fault of ours: no address where one must
@@ -76,57 +74,25 @@ func (m *Middleware) refusalStatus(err error) int {
 	return status
 }
 
-// appendRefusal writes a body of the shape that denials have. It does not show
-// the error: that may hold what the client sent.
-func appendRefusal(dst []byte, b Body, status int) []byte {
-	code, message := "BAD_REQUEST", "The request does not say clearly who asks."
+// refusalText returns what is told of a refusal. It does not show the error: that may hold
+// what the client sent.
+func refusalText(status int) (code, message string) {
 	switch status {
 	case http.StatusUnauthorized:
-		code, message = "UNAUTHENTICATED", "The request needs good credentials."
+		return "UNAUTHENTICATED", "The request needs good credentials."
 	case http.StatusForbidden:
-		code, message = "FORBIDDEN", "The API key is not known here."
+		return "FORBIDDEN", "The API key is not known here."
 	case http.StatusInternalServerError:
-		code, message = "INTERNAL_ERROR", "It cannot be told who asks."
+		return "INTERNAL_ERROR", "It cannot be told who asks."
 	case http.StatusServiceUnavailable:
-		code, message = "SERVICE_UNAVAILABLE", "The credentials cannot be verified now. Retry in 1 second."
+		return "SERVICE_UNAVAILABLE", "The credentials cannot be verified now. Retry in 1 second."
 	}
-	return appendFault(dst, b, fault{status, code, message})
-}
-
-// fault is what a client is told of a request that nobody decided. Nothing in it needs
-// escaping.
-type fault struct {
-	status        int
-	code, message string
-}
-
-func appendFault(dst []byte, b Body, f fault) []byte {
-	switch b {
-	case Flat:
-		dst = append(dst, `{"error":"`...)
-		dst = append(dst, strings.ToLower(f.code)...)
-		dst = append(dst, `","message":"`...)
-		dst = append(dst, f.message...)
-		return append(dst, "\"}\n"...)
-	case Problem:
-		dst = append(dst, `{"type":"about:blank","title":`...)
-		dst = httpanswer.AppendJSONString(dst, http.StatusText(f.status))
-		dst = append(dst, `,"status":`...)
-		dst = strconv.AppendInt(dst, int64(f.status), 10)
-		dst = append(dst, `,"detail":"`...)
-		dst = append(dst, f.message...)
-		return append(dst, "\"}\n"...)
-	default:
-		dst = append(dst, `{"error":{"code":"`...)
-		dst = append(dst, f.code...)
-		dst = append(dst, `","message":"`...)
-		dst = append(dst, f.message...)
-		return append(dst, "\"}}\n"...)
-	}
+	return "BAD_REQUEST", "The request does not say clearly who asks."
 }
 
 // WriteRefusal answers a request that another handler refuses, with a body of the shape that
 // denials have. code and message are shown as they are: letters, digits, spaces, '_' and '.'.
 func WriteRefusal(w http.ResponseWriter, r *http.Request, b Body, status int, code, message string) {
-	writeBody(w, r, reply{status, httpanswer.MediaType(b)}, appendFault(nil, b, fault{status, code, message}))
+	f := httpanswer.Fault{Status: status, Code: code, Message: message}
+	writeBody(w, r, reply{status, httpanswer.MediaType(b)}, f.AppendBody(nil, b))
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
@@ -99,6 +100,7 @@ const (
 func AppendClaim(dst []byte, f Fingerprint) []byte {
 	var token [tokenBytes]byte
 	rand.Read(token[:]) // never fails
+	dst = slices.Grow(dst, claimBytes)
 	return append(append(append(dst, kindClaim), f[:]...), token[:]...)
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/httpanswer"
-	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
@@ -188,19 +187,4 @@ func (p problem) hinted() problem {
 		p.detail, p.hint = p.detail[:i], p.detail[i+len(mark):]
 	}
 	return p
-}
-
-func appendProblem(dst []byte, p problem) []byte {
-	dst = append(dst, `{"type":"`...)
-	dst = append(dst, problems.Type(p.status)...)
-	dst = append(dst, `","title":`...)
-	dst = httpanswer.AppendJSONString(dst, http.StatusText(p.status))
-	dst = appendInt(dst, `,"status":`, int64(p.status))
-	dst = append(dst, `,"detail":`...)
-	dst = httpanswer.AppendJSONString(dst, p.detail)
-	if p.hint != "" {
-		dst = append(dst, `,"hint":`...)
-		dst = httpanswer.AppendJSONString(dst, p.hint)
-	}
-	return append(dst, "}\n"...)
 }

@@ -501,7 +501,7 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 
 func writeProblem(w http.ResponseWriter, p problem) {
 	w.Header().Set("Cache-Control", "no-store")
-	write(w, p.status, problems.MediaType, appendProblem(nil, p))
+	problems.Write(w, p.status, problemBody{problems.Of(p.status, p.detail), p.hint})
 }
 
 const mediaJSON = "application/json"

@@ -6,8 +6,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strconv"
-	"strings"
 
 	"github.com/headgate/headgate/internal/httpanswer"
 )
@@ -31,19 +29,14 @@ const (
 	faults = gone
 )
 
-// faultText is what a client is told. No text of the client, of the backend or of
-// an error is in it.
-type faultText struct {
-	status        int
-	code, message string
-}
-
-var faultTexts = [faults]faultText{
-	notForwarded: {http.StatusBadRequest, "BAD_REQUEST", "Requests of this form are not forwarded."},
-	tooLarge:     {http.StatusRequestEntityTooLarge, "BODY_TOO_LARGE", "The body of the request is too large."},
-	badBody:      {http.StatusBadRequest, "BAD_REQUEST", "The body of the request is malformed."},
-	unreachable:  {http.StatusBadGateway, "BAD_GATEWAY", "The service behind this proxy cannot be reached."},
-	timedOut:     {http.StatusGatewayTimeout, "GATEWAY_TIMEOUT", "The service behind this proxy took too long to answer."},
+// faultTexts are what a client is told. No text of the client, of the backend or of an error
+// is in them.
+var faultTexts = [faults]httpanswer.Fault{
+	notForwarded: {Status: http.StatusBadRequest, Code: "BAD_REQUEST", Message: "Requests of this form are not forwarded."},
+	tooLarge:     {Status: http.StatusRequestEntityTooLarge, Code: "BODY_TOO_LARGE", Message: "The body of the request is too large."},
+	badBody:      {Status: http.StatusBadRequest, Code: "BAD_REQUEST", Message: "The body of the request is malformed."},
+	unreachable:  {Status: http.StatusBadGateway, Code: "BAD_GATEWAY", Message: "The service behind this proxy cannot be reached."},
+	timedOut:     {Status: http.StatusGatewayTimeout, Code: "GATEWAY_TIMEOUT", Message: "The service behind this proxy took too long to answer."},
 }
 
 // faultBodies are the bodies of faults in one shape.
@@ -53,39 +46,23 @@ type faultBodies struct {
 }
 
 func newFaultBodies(shape httpanswer.Body) faultBodies {
-	f := faultBodies{media: "application/json"}
-	if shape == httpanswer.Problem {
-		f.media = "application/problem+json"
-	}
-	for i, t := range faultTexts {
-		f.bodies[i] = t.body(shape)
+	f := faultBodies{media: httpanswer.MediaType(shape)}
+	for i := range faultTexts {
+		f.bodies[i] = faultTexts[i].AppendBody(nil, shape)
 	}
 	return f
-}
-
-// body returns the body of t, of the shape that denials have. Nothing in a
-// faultText needs escaping.
-func (t *faultText) body(shape httpanswer.Body) []byte {
-	switch shape {
-	case httpanswer.Flat:
-		return []byte(`{"error":"` + strings.ToLower(t.code) + `","message":"` + t.message + "\"}\n")
-	case httpanswer.Problem:
-		return []byte(`{"type":"about:blank","title":"` + http.StatusText(t.status) +
-			`","status":` + strconv.Itoa(t.status) + `,"detail":"` + t.message + "\"}\n")
-	}
-	return []byte(`{"error":{"code":"` + t.code + `","message":"` + t.message + "\"}}\n")
 }
 
 // fault answers a request in place of the backend.
 func (p *Proxy) fault(w http.ResponseWriter, r *http.Request, o outcome) {
 	p.counts[o].Add(1)
 	if b := bodyOf(r.Context()); b != nil {
-		b.answered(faultTexts[o].status)
+		b.answered(faultTexts[o].Status)
 	}
 	h := w.Header()
 	h.Set("Content-Type", p.faults.media)
 	h.Set("Cache-Control", "no-store")
-	w.WriteHeader(faultTexts[o].status)
+	w.WriteHeader(faultTexts[o].Status)
 	if r.Method != http.MethodHead {
 		// That the client may be gone is nobody's error.
 		_, _ = w.Write(p.faults.bodies[o])

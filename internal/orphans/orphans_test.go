@@ -1,0 +1,60 @@
+package orphans
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// TestFreedSlotLetsTheNextCallReleaseMore: calls that fail release slots 200 ms apart; a
+// store that has freed one is well, and the next call need not wait.
+func TestFreedSlotLetsTheNextCallReleaseMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s Slots
+		l := limit.Must(limit.Spec{Algorithm: limit.Concurrency, Quota: 100, Period: time.Minute})
+		for i := range 2 * perCall {
+			s.Add(&store.Take{Key: fmt.Appendf(nil, "k%d", i), Limit: l, Op: store.Release, Hold: limit.Hold(i + 1)})
+		}
+		time.Sleep(every)
+		first := s.AppendDue(nil)
+		if len(first) != perCall {
+			t.Fatalf("%d slots are released, want %d", len(first), perCall)
+		}
+		if again := s.AppendDue(nil); len(again) != 0 {
+			t.Errorf("%d slots at once after a call of which nobody knows whether it worked", len(again))
+		}
+		for i := range first {
+			s.Freed(&first[i])
+		}
+		if second := s.AppendDue(nil); len(second) != perCall {
+			t.Errorf("%d slots after the store has freed some, want the other %d", len(second), perCall)
+		}
+	})
+}
+
+// TestOrphansAreBounded: no more slots are remembered than that, and each until it has
+// ended by itself, not less.
+func TestOrphansAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s Slots
+		l := limit.Must(limit.Spec{Algorithm: limit.Concurrency, Quota: 100, Period: time.Minute})
+		for i := range maxSlots + 1 {
+			s.Add(&store.Take{Key: []byte("k"), Limit: l, Op: store.Release, Hold: limit.Hold(i + 1)})
+		}
+		if got := s.number.Load(); got != maxSlots {
+			t.Errorf("%d slots are remembered, want %d", got, maxSlots)
+		}
+		time.Sleep(time.Minute - time.Millisecond)
+		if got := len(s.AppendDue(nil)); got != perCall {
+			t.Errorf("%d slots are released just before their end, want %d", got, perCall)
+		}
+		time.Sleep(every)
+		if got := s.AppendDue(nil); len(got) != 0 || s.number.Load() != 0 {
+			t.Errorf("%d slots are released after their end, %d are remembered", len(got), s.number.Load())
+		}
+	})
+}
