@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/headgate/headgate/internal/ascii"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 )
@@ -144,9 +145,7 @@ func (d *decoder) tiers(f field) map[string]rules.Factor {
 
 // isTierName reports whether a tier can have that name.
 func isTierName(name string) bool {
-	return name != "" && len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.'
-	})
+	return name != "" && len(name) <= 64 && ascii.Only(name, "-_.")
 }
 
 func (d *decoder) candidate(f field) *candidateSpec {

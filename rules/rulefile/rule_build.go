@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/headgate/headgate/internal/ascii"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 )
@@ -133,18 +134,13 @@ func (c *compiler) cost(spec *costSpec) rules.Cost {
 // checkName warns of names that some systems do not show as they are, and
 // refuses them where no file can rely on them.
 func (c *compiler) checkName(f *fileSpec, name string, at position) {
-	for i := range len(name) {
-		b := name[i]
-		if b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '.' || b == '_' || b == '-' {
-			continue
-		}
-		const hint = "use letters, digits, '.', '_' and '-' only: names stand in header fields and metrics as they are"
-		if f.usesHeadgate && !c.options.Compat {
-			c.errorf(at, hint, "name '%s' has a character that is not allowed", name)
-		} else {
-			c.warnf(at, hint, "name '%s' has a character that Envoy writes into header fields unescaped", name)
-		}
-		return
+	const hint = "use letters, digits, '.', '_' and '-' only: names stand in header fields and metrics as they are"
+	switch {
+	case ascii.Only(name, "._-"):
+	case f.usesHeadgate && !c.options.Compat:
+		c.errorf(at, hint, "name '%s' has a character that is not allowed", name)
+	default:
+		c.warnf(at, hint, "name '%s' has a character that Envoy writes into header fields unescaped", name)
 	}
 }
 
