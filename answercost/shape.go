@@ -7,6 +7,8 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+
+	"github.com/headgate/headgate/internal/ascii"
 )
 
 // Total is the name of what an answer costs in all: its counts by their weights.
@@ -178,9 +180,7 @@ func (p *paths) addAll(list []string) (set uint64, err error) {
 
 // isName reports whether a name can stand in a descriptor and in a message as it is.
 func isName(name string) bool {
-	return name != "" && len(name) <= 40 && !strings.ContainsFunc(name, func(r rune) bool {
-		return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
-	})
+	return name != "" && len(name) <= 40 && ascii.Only(name, "_")
 }
 
 func (s *Shape) index(name string) int {

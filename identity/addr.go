@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/headgate/headgate/internal/ascii"
 )
 
 const (
@@ -130,12 +132,7 @@ func plainAddr(addr netip.Addr) (netip.Addr, bool) {
 // isPort accepts a port number, and the hidden ports of RFC 7239 ("_name").
 func isPort(s string) bool {
 	if len(s) > 1 && s[0] == '_' {
-		for i := 1; i < len(s); i++ {
-			if c := s[i]; !isAlnum(c) && c != '.' && c != '_' && c != '-' {
-				return false
-			}
-		}
-		return true
+		return ascii.Only(s[1:], "._-")
 	}
 	_, ok := parsePort(s)
 	return ok
@@ -154,21 +151,6 @@ func parsePort(s string) (uint16, bool) {
 		port = port*10 + int(s[i]-'0')
 	}
 	return uint16(port), port <= 0xffff
-}
-
-func isAlnum(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-}
-
-// isToken reports whether s is a token of RFC 9110: a header, cookie or method
-// name.
-func isToken(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; !isAlnum(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return s != ""
 }
 
 // Prefixes says how much of an address names a client, in bits. Zero stands for

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/netip"
 	"sync/atomic"
+
+	"github.com/headgate/headgate/internal/ascii"
 )
 
 // MaxHops bounds how many entries of a header are looked at from the right. A
@@ -115,7 +117,7 @@ func NewClientIP(o ClientIPOptions) (*ClientIP, error) {
 
 func checkSingleHeader(o ClientIPOptions, name string, bad *problems) {
 	switch {
-	case !isToken(o.Header):
+	case !ascii.IsToken(o.Header):
 		bad.add("Header", fmt.Sprintf("%q is no header name", o.Header), "write the header that your proxy sets, such as CF-Connecting-IP")
 	case name == "X-Forwarded-For" || name == "Forwarded":
 		bad.add("Header", name+" holds a list", "set Source to ForwardedFor or Forwarded")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/ascii"
 )
 
 // Treatment says what becomes of a request whose credential is not believed.
@@ -126,7 +127,7 @@ func NewExtractor(o Options) (*Extractor, error) {
 	}
 	if t := o.TokenPlaces; t.Header == "" && t.Cookie == "" {
 		e.o.TokenPlaces.Bearer = true
-	} else if t.Header != "" && !isToken(t.Header) || t.Cookie != "" && !isToken(t.Cookie) {
+	} else if t.Header != "" && !ascii.IsToken(t.Header) || t.Cookie != "" && !ascii.IsToken(t.Cookie) {
 		bad.add("TokenPlaces", "holds what is no name", "write the name of a header or cookie")
 	}
 	e.o.TokenPlaces.Header = http.CanonicalHeaderKey(o.TokenPlaces.Header)
@@ -154,7 +155,7 @@ func (e *Extractor) checkAPIKeys(k APIKeyOptions, bad *problems) {
 	}
 	for i, name := range k.Headers {
 		canonical := http.CanonicalHeaderKey(name)
-		if !isToken(name) || canonical == "Authorization" {
+		if !ascii.IsToken(name) || canonical == "Authorization" {
 			bad.add(index("APIKeys.Headers", i), fmt.Sprintf("%.100q cannot hold an API key alone", name), "write a header such as X-Api-Key; for Authorization set Bearer")
 		}
 		e.headers = append(e.headers, canonical)

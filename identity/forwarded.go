@@ -1,6 +1,10 @@
 package identity
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/headgate/headgate/internal/ascii"
+)
 
 // maxForwardedLength bounds one element of a Forwarded header: it may carry host
 // and protocol beside the address.
@@ -54,7 +58,7 @@ func forwardedFor(element string) (node string, ok bool) {
 	}
 	for rest := strings.Trim(element, " \t"); ; {
 		name, after, found := strings.Cut(rest, "=")
-		if name = strings.Trim(name, " \t"); !found || !isToken(name) {
+		if name = strings.Trim(name, " \t"); !found || !ascii.IsToken(name) {
 			return "", false
 		}
 		var value string

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 // Defaults of KeySetOptions.
@@ -72,7 +74,7 @@ type KeySet struct {
 
 	current atomic.Pointer[datedRing]
 	// wanted holds a token while someone waits for a key that is not there.
-	wanted chan struct{}
+	wanted sleep.Nudge
 	// reading holds a token while the source is being read; who holds it owns
 	// plan and source.
 	reading chan struct{}
@@ -108,7 +110,7 @@ func NewKeySet(o KeySetOptions) (*KeySet, error) {
 	}
 	k := &KeySet{
 		maxAge: o.MaxAge, fetchLimit: o.FetchLimit, now: o.Now, onRefresh: o.OnRefresh,
-		wanted: make(chan struct{}, 1), reading: make(chan struct{}, 1),
+		wanted: sleep.NewNudge(), reading: make(chan struct{}, 1),
 		plan: refreshPlan{every: o.Refresh, least: o.MinRefresh},
 	}
 	if k.now == nil {
@@ -240,12 +242,7 @@ func (k *KeySet) miss() {
 }
 
 // want asks Run for a read, unless someone has.
-func (k *KeySet) want() {
-	select {
-	case k.wanted <- struct{}{}:
-	default:
-	}
-}
+func (k *KeySet) want() { k.wanted.Give() }
 
 // KeySetStats says how a KeySet is.
 type KeySetStats struct {

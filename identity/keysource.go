@@ -8,9 +8,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 
 	"github.com/headgate/headgate/internal/hideurl"
+	"github.com/headgate/headgate/internal/regular"
 )
 
 const (
@@ -36,26 +36,7 @@ type fileSource struct{ path string }
 
 func (s fileSource) forget() {}
 
-func (s fileSource) read(context.Context) ([]byte, error) {
-	info, err := os.Stat(s.path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() { // a pipe would wait for its writer, and no fetch limit ends that
-		return nil, fmt.Errorf("%s: not a regular file (%s)", s.path, info.Mode().Type())
-	}
-	file, err := os.Open(s.path)
-	if err != nil {
-		return nil, err
-	}
-	data, err := readBounded(file)
-	return data, errors.Join(err, file.Close())
-}
-
-// readBounded reads one byte more than a key set may have: enough to tell.
-func readBounded(r io.Reader) ([]byte, error) {
-	return io.ReadAll(io.LimitReader(r, MaxKeySet+1))
-}
+func (s fileSource) read(context.Context) ([]byte, error) { return regular.Read(s.path, MaxKeySet) }
 
 // webSource fetches an address, conditionally where the server gave a tag.
 type webSource struct {
@@ -132,7 +113,7 @@ func (s *webSource) take(answer *http.Response) ([]byte, error) {
 	case answer.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("status %d", answer.StatusCode)
 	}
-	data, err := readBounded(answer.Body)
+	data, err := io.ReadAll(io.LimitReader(answer.Body, MaxKeySet+1)) // enough to tell
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/headgate/headgate/internal/ascii"
 )
 
 // Kind says where a Source takes its value from.
@@ -150,7 +152,7 @@ func (s Source) check(field string, o *Options, bad *problems) {
 	switch {
 	case !named && s.Name != "":
 		bad.add(field+".Name", "set for a kind without one", "leave it empty, or set Key")
-	case s.Kind == KindClaim && s.Name == "", named && s.Kind != KindClaim && !isToken(s.Name):
+	case s.Kind == KindClaim && s.Name == "", named && s.Kind != KindClaim && !ascii.IsToken(s.Name):
 		bad.add(field+".Name", fmt.Sprintf("%.100q is no name of a %s", s.Name, s.Kind), "write which one it is")
 	}
 	if s.Value != "" && s.Kind != KindLiteral {

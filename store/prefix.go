@@ -3,7 +3,8 @@ package store
 import (
 	"errors"
 	"fmt"
-	"strings"
+
+	"github.com/headgate/headgate/internal/ascii"
 )
 
 // MaxPrefix bounds, in bytes, what begins the name of every key of a store.
@@ -16,9 +17,7 @@ func CheckPrefix(prefix string) error {
 	if len(prefix) > MaxPrefix {
 		return fmt.Errorf("the prefix has %d bytes; hint: at most %d, it is part of every key", len(prefix), MaxPrefix)
 	}
-	if strings.ContainsFunc(prefix, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(":._-/", r)
-	}) {
+	if !ascii.Only(prefix, ":._-/") {
 		return errors.New("the prefix holds a character that it may not; hint: letters, digits and : . _ - / (such as shop-eu:)")
 	}
 	return nil

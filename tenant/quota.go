@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/ascii"
 	"github.com/headgate/headgate/limit"
 )
 
@@ -101,10 +102,8 @@ func checkName(name string) error {
 	if name == "" || len(name) > MaxName {
 		return fmt.Errorf("a name has 1 to %d bytes", MaxName)
 	}
-	for _, c := range []byte(name) {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.') {
-			return fmt.Errorf("name %.64q; hint: letters, digits, '-', '_' and '.'", name)
-		}
+	if !ascii.Only(name, "-_.") {
+		return fmt.Errorf("name %.64q; hint: letters, digits, '-', '_' and '.'", name)
 	}
 	return nil
 }

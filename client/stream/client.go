@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/headgate/headgate/client/stream/streampb"
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 // Options configures a Client. The zero value is usable.
@@ -46,7 +47,7 @@ type Client struct {
 	end     context.CancelFunc
 	room    chan struct{}
 	// more has an element while there may be checks in queue.
-	more chan struct{}
+	more sleep.Nudge
 
 	mu     sync.Mutex
 	number uint64
@@ -71,7 +72,7 @@ func New(conn grpc.ClientConnInterface, o Options) *Client {
 	}
 	return &Client{
 		conn: conn, options: o, ctx: ctx, end: end,
-		room: make(chan struct{}, o.MaxInFlight), more: make(chan struct{}, 1), sent: map[uint64]*check{},
+		room: make(chan struct{}, o.MaxInFlight), more: sleep.NewNudge(), sent: map[uint64]*check{},
 	}
 }
 
@@ -125,10 +126,7 @@ func (c *Client) send(asked *check) {
 	c.number++
 	asked.number = c.number
 	c.queue = append(c.queue, asked)
-	select {
-	case c.more <- struct{}{}:
-	default:
-	}
+	c.more.Give()
 	if !c.running {
 		c.running = true
 		go c.run()

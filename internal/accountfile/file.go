@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/headgate/headgate/internal/quotas"
-	"github.com/headgate/headgate/internal/rulesource"
+	"github.com/headgate/headgate/internal/regular"
 	"github.com/headgate/headgate/tenant"
 )
 
@@ -41,7 +41,7 @@ var _ tenant.Base = (*File)(nil)
 // Open opens a file. One that is not whole is refused, as far as that is seen without
 // reading all of it: a damaged block is found when it is read.
 func Open(path string) (*File, error) {
-	f, err := rulesource.OpenWhole(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open accounts: %w", err)
 	}

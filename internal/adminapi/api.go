@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/drill"
+	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/switchboard"
 	"github.com/headgate/headgate/limit"
@@ -209,16 +208,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // answer answers r by way, nil where there is none, and reports whether it knows who
 // asks.
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request, way *route) (known bool) {
-	defer func() {
-		switch cause := recover(); cause {
-		case nil:
-		case http.ErrAbortHandler:
-			panic(cause)
-		default:
-			h.options.OnError(fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
-			fail(http.StatusInternalServerError, "a bug of Headgate; it is in its log").write(w)
-		}
-	}()
+	defer problems.Recover(w, h.options.OnError)
 	now := h.options.Now()
 	who, bad := h.authenticate(r, now)
 	if bad != nil {

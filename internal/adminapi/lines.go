@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/headgate/headgate/internal/quotas"
@@ -59,7 +58,9 @@ func (x exchange) importLines(c *call) (*answer, error) {
 		return nil, bad
 	}
 	if !dry {
-		if err := c.writeLines(changes); err != nil {
+		ctx, cancel := context.WithTimeout(c.request.Context(), importTimeout)
+		defer cancel()
+		if err := quotas.Write(ctx, c.db, changes); err != nil {
 			return nil, err
 		}
 	}
@@ -114,34 +115,15 @@ func (c *call) parseLine(text []byte, tiers *tenant.Tiers) (change sqltenant.Cha
 	if p != nil {
 		return change, p.Errors
 	}
-	if line.Last4 != "" {
-		name.Last4 = line.Last4
-	}
 	if bad := c.checkAccount(&line.Document, name.Subject, tiers); len(bad) > 0 {
 		return change, bad
 	}
-	if err := (&sqltenant.Record{Subject: name.Subject, Last4: name.Last4}).Validate(); err != nil {
+	change = line.Change(name, tiers, c.now)
+	change.Actor = c.who.actor
+	if err := change.Edit(&sqltenant.Record{Subject: name.Subject}); err != nil {
 		return change, []fieldError{{Field: wholeBody, Message: err.Error()}}
 	}
-	return sqltenant.Change{
-		Subject: name.Subject, Actor: c.who.actor, Version: sqltenant.Anyway, At: c.now,
-		Edit: func(r *sqltenant.Record) error {
-			r.Last4 = name.Last4
-			whole := line.Filled(r.TopUps, c.now)
-			return whole.Record(r, tiers)
-		},
-	}, nil
-}
-
-func (c *call) writeLines(changes []sqltenant.Change) error {
-	ctx, cancel := context.WithTimeout(c.request.Context(), importTimeout)
-	defer cancel()
-	for some := range slices.Chunk(changes, sqltenant.MaxChanges) {
-		if _, err := c.db.UpdateAll(ctx, some); err != nil {
-			return err
-		}
-	}
-	return nil
+	return change, nil
 }
 
 // export answers with all accounts.

@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/headgate/headgate/internal/issuers"
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/internal/spelling"
 	"github.com/headgate/headgate/internal/tokenfile"
 	"github.com/headgate/headgate/internal/yamlfile"
@@ -193,7 +194,7 @@ type Tokens struct {
 	// transport is how issuers are asked.
 	transport http.RoundTripper
 	// changed holds one value while Run has not seen what is in force.
-	changed chan struct{}
+	changed sleep.Nudge
 	onError atomic.Pointer[func(error)]
 }
 
@@ -203,7 +204,7 @@ func LoadTokens(path string) (*Tokens, error) {
 }
 
 func loadTokens(path string, transport http.RoundTripper) (*Tokens, error) {
-	t := &Tokens{changed: make(chan struct{}, 1), transport: transport}
+	t := &Tokens{changed: sleep.NewNudge(), transport: transport}
 	t.file = tokenfile.NewFile(path, t.parse)
 	_, err := t.Reload()
 	return t, err
@@ -224,9 +225,6 @@ func (t *Tokens) Reload() (changed bool, err error) {
 	if changed, err = t.file.Reload(); !changed || err != nil {
 		return changed, err
 	}
-	select {
-	case t.changed <- struct{}{}:
-	default:
-	}
+	t.changed.Give()
 	return true, nil
 }

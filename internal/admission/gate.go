@@ -98,7 +98,7 @@ func New(o Options) (*Gate, error) {
 		releases: make(chan struct{}, o.MaxRefunds),
 	}
 	g.ruled, _ = o.Checker.(ruled)
-	g.keeper.checker, g.keeper.counts = o.Checker, &g.counts
+	g.keeper.open(o.Checker, &g.counts)
 	return g, nil
 }
 

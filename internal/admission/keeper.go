@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"container/heap"
 	"context"
 	"slices"
 	"sync"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/heap"
 	"github.com/headgate/headgate/store"
 )
 
@@ -69,7 +69,7 @@ type keeper struct {
 
 	mu struct {
 		sync.Mutex
-		calls dueHeap
+		calls heap.Queue[*held] // by when they are due
 		timer *time.Timer
 		// wakes is when the timer fires, the zero time when it does not; running
 		// says that it has fired and its work goes on.
@@ -78,6 +78,12 @@ type keeper struct {
 		// ended is how many of calls have stopped.
 		ended int
 	}
+}
+
+func (k *keeper) open(checker Checker, counts *counts) {
+	k.checker, k.counts = checker, counts
+	k.mu.calls.Before = func(a, b *held) bool { return a.due.Before(b.due) }
+	k.mu.calls.Moved = func(h *held, place int) { h.at = place }
 }
 
 // keep starts to renew what p holds by resp.
@@ -92,11 +98,11 @@ func (k *keeper) keep(p *Pass, resp *headgate.Response) *held {
 	h.due, h.at = h.since.Add(h.every), notKept
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.mu.calls) == MaxHeld {
+	if k.mu.calls.Len() == MaxHeld {
 		k.counts.unrenewed.Add(1)
 		return h
 	}
-	heap.Push(&k.mu.calls, h)
+	k.mu.calls.Push(h)
 	k.wakeLocked()
 	return h
 }
@@ -106,10 +112,10 @@ func renewEvery(lasts time.Duration) time.Duration { return max(lasts/renewalsPe
 
 // wakeLocked sets the timer for the first that is due.
 func (k *keeper) wakeLocked() {
-	if k.mu.running || len(k.mu.calls) == 0 {
+	if k.mu.running || k.mu.calls.Len() == 0 {
 		return
 	}
-	first := k.mu.calls[0].due
+	first := k.mu.calls.First().due
 	if !k.mu.wakes.IsZero() && !first.Before(k.mu.wakes) {
 		return // a timer that finds nothing due sets itself again
 	}
@@ -133,7 +139,8 @@ func (k *keeper) letGo(h *held) (released <-chan struct{}) {
 		return h.ended
 	}
 	if h.at != notKept {
-		heap.Remove(&k.mu.calls, h.at)
+		k.mu.calls.Remove(h.at)
+		h.at = notKept
 	}
 	return nil
 }
@@ -175,13 +182,13 @@ func (k *keeper) takeDue(b *batch, now time.Time) bool {
 	b.calls = b.calls[:0]
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for len(k.mu.calls) > 0 && len(b.calls) < renewalsPerCall {
-		h := k.mu.calls[0]
+	for k.mu.calls.Len() > 0 && len(b.calls) < renewalsPerCall {
+		h := k.mu.calls.First()
 		runs := h.stopped.IsZero()
 		if h.due.Add(-h.every/aheadShare).After(now) || len(b.calls) > 0 && runs != b.calls[0].stopped.IsZero() {
 			break
 		}
-		heap.Pop(&k.mu.calls)
+		k.mu.calls.Pop().at = notKept
 		if h.renewing = runs; !runs {
 			k.mu.ended--
 		}
@@ -240,7 +247,7 @@ func (k *keeper) putBack(b *batch) {
 			continue
 		}
 		h.due = now.Add(h.every)
-		heap.Push(&k.mu.calls, h)
+		k.mu.calls.Push(h)
 	}
 	b.calls = ended
 }
@@ -299,13 +306,13 @@ func (k *keeper) releaseLater(h *held) {
 	h.due, h.at = now.Add(h.every), notKept
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if h.due.After(h.until) || k.mu.ended == maxEnded || len(k.mu.calls) == MaxHeld {
+	if h.due.After(h.until) || k.mu.ended == maxEnded || k.mu.calls.Len() == MaxHeld {
 		k.counts.releasesDropped.Add(1)
 		k.recycle(h)
 		return
 	}
 	k.mu.ended++
-	heap.Push(&k.mu.calls, h)
+	k.mu.calls.Push(h)
 	k.wakeLocked()
 }
 
@@ -313,7 +320,7 @@ func (k *keeper) releaseLater(h *held) {
 func (k *keeper) held() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return len(k.mu.calls) - k.mu.ended
+	return k.mu.calls.Len() - k.mu.ended
 }
 
 // recycle keeps h for another call. What was asked may be private.
@@ -341,36 +348,4 @@ func (h *held) copy(request *headgate.Request) {
 		d.Entries = h.entries[from:len(h.entries):len(h.entries)]
 		h.request.Descriptors = append(h.request.Descriptors, d)
 	}
-}
-
-// dueHeap is a heap of calls by when they are due; each knows its place.
-type dueHeap []*held
-
-// Len implements heap.Interface.
-func (d dueHeap) Len() int { return len(d) }
-
-// Less implements heap.Interface.
-func (d dueHeap) Less(i, j int) bool { return d[i].due.Before(d[j].due) }
-
-// Swap implements heap.Interface.
-func (d dueHeap) Swap(i, j int) {
-	d[i], d[j] = d[j], d[i]
-	d[i].at, d[j].at = i, j
-}
-
-// Push implements heap.Interface.
-func (d *dueHeap) Push(x any) {
-	h := x.(*held)
-	h.at = len(*d)
-	*d = append(*d, h)
-}
-
-// Pop implements heap.Interface.
-func (d *dueHeap) Pop() any {
-	last := len(*d) - 1
-	h := (*d)[last]
-	(*d)[last] = nil
-	*d = (*d)[:last]
-	h.at = notKept
-	return h
 }

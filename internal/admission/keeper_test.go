@@ -292,8 +292,8 @@ func TestReleaseIsGivenUp(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		if s := g.Stats(); s.ReleasesDropped != 2 || len(g.keeper.mu.calls) != 0 || g.keeper.mu.ended != maxEnded-1 {
-			t.Errorf("after the timeout: %+v, %d are left", s, len(g.keeper.mu.calls))
+		if s := g.Stats(); s.ReleasesDropped != 2 || g.keeper.mu.calls.Len() != 0 || g.keeper.mu.ended != maxEnded-1 {
+			t.Errorf("after the timeout: %+v, %d are left", s, g.keeper.mu.calls.Len())
 		}
 	})
 }
@@ -433,9 +433,8 @@ func TestTimeInFlightIsCharged(t *testing.T) {
 func TestMaxHeld(t *testing.T) {
 	g := newGate(t, Options{Checker: newLimiter(t, oneSlot)})
 	never := time.Now().Add(1000 * time.Hour)
-	g.keeper.mu.calls = make(dueHeap, MaxHeld)
-	for i := range g.keeper.mu.calls {
-		g.keeper.mu.calls[i] = &held{due: never, every: time.Hour, at: i}
+	for range MaxHeld {
+		g.keeper.mu.calls.Push(&held{due: never, every: time.Hour})
 	}
 	p := admit(t, g, "ada")
 	if s := g.Stats(); !p.Response().Allowed || s.Unrenewed != 1 || s.Held != MaxHeld {

@@ -5,13 +5,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/regular"
 	"github.com/headgate/headgate/tenant"
 )
 
@@ -69,21 +69,15 @@ func LoadList(path string) (*List, error) {
 // Reload reads the file again if it has changed. When that fails, the names of before
 // stay. Call it from one goroutine at a time.
 func (l *List) Reload() (changed bool, err error) {
-	info, err := os.Stat(l.path)
+	info, err := regular.Stat(l.path)
 	if err != nil {
 		return false, err
-	}
-	if !info.Mode().IsRegular() { // who is asked about a pipe would wait for its writer
-		return false, fmt.Errorf("%s: not a regular file", l.path)
 	}
 	now := stamp{info.Size(), info.ModTime()}
 	if l.names.Load() != nil && now == l.read {
 		return false, nil
 	}
-	if info.Size() > MaxListFile {
-		return false, fmt.Errorf("%s: larger than %d bytes; hint: is it the right file?", l.path, MaxListFile)
-	}
-	data, err := os.ReadFile(l.path)
+	data, err := regular.Read(l.path, MaxListFile)
 	if err != nil {
 		return false, err
 	}

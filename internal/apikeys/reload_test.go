@@ -46,7 +46,7 @@ func TestLongList(t *testing.T) {
 	if err := os.Truncate(path, MaxListFile+1); err != nil {
 		t.Fatal(err)
 	}
-	if changed, err := l.Reload(); changed || err == nil || !strings.Contains(err.Error(), "larger than") || !l.Known(h.APIKey("a")) {
+	if changed, err := l.Reload(); changed || err == nil || !strings.Contains(err.Error(), "more than") || !l.Known(h.APIKey("a")) {
 		t.Errorf("%t, %v", changed, err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/hostguard"
 	"github.com/headgate/headgate/internal/refusals"
-	"github.com/headgate/headgate/internal/rulesource"
+	"github.com/headgate/headgate/internal/regular"
 	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/internal/tenantsource"
 	"github.com/headgate/headgate/internal/tlsfile"
@@ -38,7 +38,9 @@ func (p *process) adminAPI(a *config.Admin, d *config.Dashboard) (http.Handler, 
 	}
 	p.warnOfIssuer(&d.DashboardOIDC, tokens)
 	p.keepFresh("admin_tokens", "the file of tokens", tokens.Reload)
-	p.tasks = append(p.tasks, func(ctx context.Context) { tokens.Run(ctx, p.tellLogins) })
+	p.tasks = append(p.tasks, func(ctx context.Context) {
+		tokens.Run(ctx, failing(p.logger, "logins for the admin API cannot be checked", "the issuers of logins for the admin API answer again"))
+	})
 	return adminapi.New(p.adminOptions(tokens))
 }
 
@@ -124,15 +126,6 @@ func (p *process) adminOptions(tokens *adminapi.Tokens) adminapi.Options {
 	return o
 }
 
-// tellLogins logs that issuers of logins do not answer, or do again (nil).
-func (p *process) tellLogins(err error) {
-	if err == nil {
-		p.logger.Info("the issuers of logins for the admin API answer again")
-		return
-	}
-	p.logger.Error("logins for the admin API cannot be checked", "error", err)
-}
-
 // keepFresh keeps what a file of credentials says as it has it, and shows it under name in metrics.
 func (p *process) keepFresh(name, file string, reload func() (changed bool, err error)) {
 	noted := p.credentials.noted(name, reload)
@@ -158,7 +151,7 @@ func (p *process) adminTLS(s *config.Admin) (*tls.Config, error) {
 
 // readAuthorities reads the file of a setting.
 func readAuthorities(setting, path string) (*x509.CertPool, error) {
-	text, err := rulesource.ReadWhole(path, maxAuthorities)
+	text, err := regular.Read(path, maxAuthorities)
 	pool := x509.NewCertPool()
 	if err == nil && !pool.AppendCertsFromPEM(text) {
 		err = fmt.Errorf("%s: no certificate in it; hint: PEM", path)

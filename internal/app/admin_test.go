@@ -25,7 +25,7 @@ func adminSettings(t *testing.T) (s config.Serve, token string) {
 	s = settings()
 	dir := t.TempDir()
 	s.AdminAddr, s.AdminTokens = "127.0.0.1:0", filepath.Join(dir, "tokens.yaml")
-	s.Tenants = config.NewDatabaseURL("sqlite://" + filepath.Join(dir, "tenants.db"))
+	s.Tenants = databaseAt("sqlite://" + filepath.Join(dir, "tenants.db"))
 	s.Tiers = filepath.Join(dir, "tiers.yaml")
 	writeFile(t, s.Tiers, "tiers: {free: {default: {requests_per_unit: 1, unit: hour}}, pro: {default: {requests_per_unit: 9, unit: hour}}}")
 	token, lines, err := adminapi.NewToken("ann", adminapi.Write, time.Time{})

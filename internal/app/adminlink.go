@@ -9,11 +9,7 @@ import (
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/tlsfile"
-	"github.com/headgate/headgate/limit"
 )
-
-// linkLines bounds the lines that say that an admin process cannot be reached.
-var linkLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 1, Period: time.Minute, Burst: 5})
 
 // adminLink returns the way to the admin processes of s.
 func (p *process) adminLink(s *config.Link) (*adminlink.Link, error) {
@@ -43,8 +39,8 @@ func (p *process) adminLink(s *config.Link) (*adminlink.Link, error) {
 	}
 	var lines linelimit.Limiter
 	link, err := adminlink.New(adminlink.Options{URLs: addresses, TLS: settings, OnTrouble: func(address string, err error) {
-		if untold, ok := lines.MayTell(linkLines, limit.MicrosOf(time.Now())); ok {
-			p.logger.Warn("an admin process cannot be reached", "addr", address, "error", err, "untold", untold)
+		if untold, ok := lines.MayTell(fewLines, time.Now()); ok {
+			p.logger.Warn("an admin process cannot be reached", "addr", address, "error", err, "others_since", untold)
 		}
 	}})
 	if err != nil {

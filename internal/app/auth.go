@@ -75,7 +75,7 @@ func (p *process) gateways(s *config.Serve, answer httpanswer.Options, envoy *rl
 	if err != nil {
 		return nil, err
 	}
-	asks, calls := p.gatewayCallers().ways()
+	asks, calls := p.gatewayCallers()
 	authorizer, err := forwardauth.New(forwardauth.Options{
 		Checker:   p.doors.open("auth", headgate.Rights{Check: true}),
 		Extractor: source.Extractor,

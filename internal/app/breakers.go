@@ -7,7 +7,6 @@ import (
 
 	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/sleep"
-	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/breaker"
 )
@@ -15,10 +14,6 @@ import (
 // breakersEvery is how often the breakers of the stores' servers are looked at. It is
 // a look at this process's memory: no server is asked.
 const breakersEvery = 200 * time.Millisecond
-
-// breakerLines bounds the lines about one server: one that comes and goes all the time
-// must not fill the log.
-var breakerLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 4, Period: time.Minute})
 
 // breakerWatch tells the log, and whoever wants to know at once, when the breaker of a
 // server opens and closes. It is used by one goroutine.
@@ -88,13 +83,13 @@ func (w *breakerWatch) look(now time.Time) {
 }
 
 func (w *breakerWatch) tellOpen(b *seenBreaker, s *shardState, now time.Time) {
-	untold, ok := b.lines.MayTell(breakerLines, limit.MicrosOf(now))
+	untold, ok := b.lines.MayTell(outageLines, now)
 	if b.told = ok; !ok {
 		return
 	}
 	args := []any{"store", s.Store, "server", s.Addr, "reason", store.ReasonOf(s.fault), "error", s.fault}
 	if untold > 0 {
-		args = append(args, "untold_openings", untold)
+		args = append(args, "others_since", untold)
 	}
 	switch {
 	case w.reaches(s.Store):

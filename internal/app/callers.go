@@ -117,33 +117,20 @@ func explained(g func() *gate) http.Handler {
 	})
 }
 
-// gatewayCallers lets gateways in that are no peers.
-type gatewayCallers struct{ gate *gate }
-
-// gatewayCallers returns who they are; nil without a file that could name them.
-func (p *process) gatewayCallers() *gatewayCallers {
+// gatewayCallers returns what lets gateways in that are no peers, over HTTP and over gRPC; nil
+// without a file that could name them.
+func (p *process) gatewayCallers() (asks func(*http.Request) error, calls func(context.Context) error) {
 	if p.trust.file == nil {
-		return nil
-	}
-	return &gatewayCallers{p.gate(entrance{at: callers.Auth, front: "auth", needs: headgate.Rights{Check: true}})}
-}
-
-// ways returns what lets them in over HTTP and over gRPC; nil of nil.
-func (g *gatewayCallers) ways() (func(*http.Request) error, func(context.Context) error) {
-	if g == nil {
 		return nil, nil
 	}
-	return g.overHTTP, g.overGRPC
-}
-
-// overHTTP returns nil for a request of who may ask.
-func (g *gatewayCallers) overHTTP(r *http.Request) error {
-	_, err := g.gate.Gateway(r)
-	return err
-}
-
-// overGRPC returns nil for a call of who may ask.
-func (g *gatewayCallers) overGRPC(ctx context.Context) error {
-	_, err := rls.Enter(ctx, g.gate)
-	return err
+	in := p.gate(entrance{at: callers.Auth, front: "auth", needs: headgate.Rights{Check: true}})
+	asks = func(r *http.Request) error {
+		_, err := in.Gateway(r)
+		return err
+	}
+	calls = func(ctx context.Context) error {
+		_, err := rls.Enter(ctx, in)
+		return err
+	}
+	return asks, calls
 }

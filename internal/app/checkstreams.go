@@ -17,15 +17,16 @@ func (p *process) streams(s *config.Serve, envoy *rls.Options) {
 		return
 	}
 	in := p.gate(entrance{callers.GRPC, s.GRPCAddr, "stream", decides})
+	enter := entering(in)
 	o := *envoy
 	o.Checker, o.Admit = p.doors.openRaw("stream", headgate.Rights{}), rls.Callers(in)
 	service := streamfront.New(streamfront.Options{
 		Rounds:  rls.NewRounds(o),
-		Enter:   entering(in),
+		Enter:   enter,
 		Longest: s.GRPCMaxConnectionAgeGrace,
 		OnPanic: envoy.OnPanic,
 	})
-	envoy.Serve(service.Register, streamfront.Method, service.Enter)
+	envoy.Serve(service.Register, streamfront.Method, enter)
 	envoy.OnDrain = service.Drain
 	p.metrics.WatchStreams(func() telemetry.Streams { return telemetry.Streams(service.Stats()) })
 }

@@ -153,7 +153,7 @@ func TestHooksAreTold(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "hooks.key"), testKey)
 	writeFile(t, s.Hooks, "out: [{url: "+receiver.URL+", secret_file: hooks.key}]\n")
 	dsn := "sqlite://" + filepath.Join(dir, "tenants.db")
-	s.Tenants = config.NewDatabaseURL(dsn)
+	s.Tenants = databaseAt(dsn)
 	putAccount(t, dsn, "acme", 10)
 	r := run(t, s, nil)
 	defer r.end(t)

@@ -16,7 +16,8 @@ func (p *process) dashboardIssuer(s *config.DashboardOIDC) (*dashboard.Issuer, e
 		return nil, nil
 	}
 	client, err := oidclogin.New(oidclogin.Options{
-		Issuer: s.OIDCIssuer, ID: s.OIDCClient, SecretFile: s.OIDCSecret, Scopes: s.ScopeList(), Redirect: s.Home() + dashboard.CallbackPath, Tell: p.tellIssuer,
+		Issuer: s.OIDCIssuer, ID: s.OIDCClient, SecretFile: s.OIDCSecret, Scopes: s.ScopeList(), Redirect: s.Home() + dashboard.CallbackPath,
+		Tell: failing(p.logger, "logins to the dashboard by its issuer fail; those by tokens work", "logins to the dashboard by its issuer work again"),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("--dashboard-oidc-%w", err) // it begins with what is wrong
@@ -32,13 +33,4 @@ func (p *process) warnOfIssuer(s *config.DashboardOIDC, tokens *adminapi.Tokens)
 	}
 	p.logger.Warn("nobody who logs in to the dashboard by its issuer is let in: the file of --admin-tokens does not have this issuer with this audience; hint: name both under oidc, letter by letter, with scopes",
 		"issuer", s.OIDCIssuer, "audience", s.OIDCClient)
-}
-
-// tellIssuer logs that logins to the dashboard by its issuer fail, or work again (nil).
-func (p *process) tellIssuer(err error) {
-	if err == nil {
-		p.logger.Info("logins to the dashboard by its issuer work again")
-		return
-	}
-	p.logger.Error("logins to the dashboard by its issuer fail; those by tokens work", "error", err)
 }

@@ -18,7 +18,7 @@ func storedSettings(t *testing.T) (config.Serve, *sqltenant.DB) {
 	t.Helper()
 	s := tenantSettings(t)
 	dsn := "sqlite://" + filepath.Join(t.TempDir(), "tenants.db")
-	s.Tenants = config.NewDatabaseURL(dsn)
+	s.Tenants = databaseAt(dsn)
 	return s, openDatabase(t, dsn)
 }
 

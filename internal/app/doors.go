@@ -10,7 +10,6 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/telemetry"
-	"github.com/headgate/headgate/limit"
 )
 
 // doors are the ways in to the limiter, one for each front: no front that answers a
@@ -36,9 +35,6 @@ type frontDoor struct {
 
 // countedRights are the rights for want of which calls are refused.
 var countedRights = [...]string{headgate.RightNameLimits, headgate.RightGiveBack, headgate.RightCheck, headgate.RightReserve, headgate.RightExplain}
-
-// refusedLines is how many lines the refused calls of a front get in the log.
-var refusedLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 1, Period: time.Minute, Burst: 1})
 
 // open returns a door of the front of that name, for callers with these rights.
 func (d *doors) open(name string, rights headgate.Rights) *headgate.Door {
@@ -73,7 +69,7 @@ func (f *frontDoor) refused(caller string, e *headgate.RightsError) {
 	if i := slices.Index(countedRights[:], e.Right); i >= 0 {
 		f.calls[i].Add(1)
 	}
-	others, ok := f.lines.MayTell(refusedLines, limit.MicrosOf(time.Now()))
+	others, ok := f.lines.MayTell(oneLine, time.Now())
 	if !ok {
 		return
 	}

@@ -4,18 +4,15 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/dualrun"
-	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/internal/rls"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/view"
-	"github.com/headgate/headgate/limit"
 )
 
 // runBeside has envoy answer by an existing service, and compares its answers with what the
@@ -31,14 +28,9 @@ func (p *process) runBeside(s *config.DualRun, envoy *rls.Options) error {
 	own := *envoy
 	// The old service lets all callers do all: so does what is compared with it.
 	own.Checker = p.doors.openRaw("dual_run", headgate.Rights{Check: true, NameLimits: true, GiveBack: true, Reserve: true})
-	var lines linelimit.Limiter
 	service := dualrun.New(dualrun.Options{
-		OnFailed: func(err error) {
-			if others, ok := lines.MayTell(inletLines, limit.MicrosOf(time.Now())); ok {
-				p.logger.Warn("the old service of the dual run did not answer a call; Envoy has its error", "of", name, "error", err, "others_since", others)
-			}
-		},
-		Of: conn, Name: name, Decide: rls.NewDecider(own), Hash: p.watching.hasher.Hash, OnPanic: envoy.OnPanic, Hidden: isCallersToken,
+		OnFailed: sometimes(p.logger.With("of", name).Warn, oneLine, "the old service of the dual run did not answer a call; Envoy has its error"),
+		Of:       conn, Name: name, Decide: rls.NewDecider(own), Hash: p.watching.hasher.Hash, OnPanic: envoy.OnPanic, Hidden: isCallersToken,
 	})
 	envoy.Instead = service
 	p.dualRun.Store(service)

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/headgate/headgate/internal/adminapi"
-	"github.com/headgate/headgate/internal/rulesource"
+	"github.com/headgate/headgate/internal/regular"
 	"github.com/headgate/headgate/internal/signing"
 	"github.com/headgate/headgate/internal/snapfeed"
 	"github.com/headgate/headgate/internal/tenantsource"
@@ -98,7 +98,7 @@ func readToken(path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	text, err := rulesource.ReadWhole(path, maxToken)
+	text, err := regular.Read(path, maxToken)
 	token := strings.TrimSpace(string(text))
 	if err == nil && (token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })) {
 		err = fmt.Errorf("%s: no token in it; hint: one line, as `headgate admin token` prints it", path)

@@ -7,11 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/linelimit"
-	"github.com/headgate/headgate/limit"
 )
-
-// floodLines bounds the lines about connections that were cut off.
-var floodLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 4, Period: time.Minute})
 
 // floods tells of connections that were cut off because their frames ask for nothing.
 type floods struct {
@@ -34,8 +30,8 @@ func (f *floods) total() uint64 {
 func (f *floods) told(front string) func(remote net.Addr) {
 	return func(remote net.Addr) {
 		f.count.Add(1)
-		if untold, ok := f.lines.MayTell(floodLines, limit.MicrosOf(time.Now())); ok {
-			f.logger.Warn("a connection of HTTP/2 was cut off: its frames cost work and asked for nothing", "front", front, "remote", remote.String(), "others", untold)
+		if untold, ok := f.lines.MayTell(outageLines, time.Now()); ok {
+			f.logger.Warn("a connection of HTTP/2 was cut off: its frames cost work and asked for nothing", "front", front, "remote", remote.String(), "others_since", untold)
 		}
 	}
 }

@@ -12,11 +12,11 @@ import (
 
 	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/rulesource"
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/internal/switchboard"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/tenantsource"
 	"github.com/headgate/headgate/internal/view"
-	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/switches"
 )
@@ -34,9 +34,6 @@ const (
 	// without a store that answers pings.
 	undecidedEvery = time.Minute
 )
-
-// awayLines bounds the lines that say that the store cannot decide.
-var awayLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 4, Period: time.Minute})
 
 var errNoRules = errors.New("no rule is in force; hint: --ready-with-rules waits for one")
 
@@ -58,11 +55,11 @@ type health struct {
 	logger   *slog.Logger
 	metrics  *telemetry.Metrics
 	// hurry has the store asked at once; it has room for one. nil means never.
-	hurry chan struct{}
+	hurry sleep.Nudge
 
 	// away are the reasons that the log knows of since the store cannot decide, empty
-	// while it does, or while nobody was told since there were too many lines;
-	// awayLines limits those. Only watchStore uses them.
+	// while it does, or while nobody was told since there were too many lines, which
+	// awayLines counts. Only watchStore uses them.
 	away      map[store.Reason]bool
 	awayLines linelimit.Limiter
 	// undecided are the requests without the store that the log knows of, and
@@ -114,12 +111,7 @@ func (h *health) watchStore(ctx context.Context) {
 }
 
 // askStore has the store asked at once.
-func (h *health) askStore() {
-	select {
-	case h.hurry <- struct{}{}:
-	default:
-	}
-}
+func (h *health) askStore() { h.hurry.Give() }
 
 func (h *health) pingStore(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, pingTimeout)
@@ -153,7 +145,7 @@ func (h *health) tellAway(err error, fresh bool) {
 		return
 	}
 	if fresh {
-		if _, ok := h.awayLines.MayTell(awayLines, limit.MicrosOf(time.Now())); !ok {
+		if _, ok := h.awayLines.MayTell(outageLines, time.Now()); !ok {
 			return
 		}
 		h.away = map[store.Reason]bool{}

@@ -1,16 +1,9 @@
 package app
 
 import (
-	"time"
-
-	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/webhook"
-	"github.com/headgate/headgate/limit"
 )
-
-// hookLines is how many lines events that were given up get in the log.
-var hookLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 1, Period: time.Minute, Burst: 5})
 
 // watchHooks makes those who are told what tenants have used, if settings name any,
 // and has them see decisions.
@@ -26,12 +19,7 @@ func (p *process) watchHooks() error {
 	if len(hooks.Out) == 0 {
 		return nil
 	}
-	var lines linelimit.Limiter
-	notifier := webhook.New(webhook.Options{Out: hooks.Out, OnError: func(err error) {
-		if untold, ok := lines.MayTell(hookLines, limit.MicrosOf(time.Now())); ok {
-			p.logger.Error("an event was given up", "error", err, "untold", untold)
-		}
-	}})
+	notifier := webhook.New(webhook.Options{Out: hooks.Out, OnError: sometimes(p.logger.Error, fewLines, "an event was given up")})
 	p.tasks = append(p.tasks, notifier.Run)
 	p.metrics.WatchHooks(func() telemetry.Hooks { return telemetry.Hooks(notifier.Stats()) })
 	p.observer.rest = append(p.observer.rest, notifier)

@@ -8,14 +8,13 @@ import (
 	"github.com/headgate/headgate/internal/hotraise"
 	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/telemetry"
-	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/hotkey"
 )
 
 // hotLines bounds the log lines about hot keys: who attacks with ever new keys
 // shall not write the log.
-var hotLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 10, Period: time.Minute})
+var hotLines = linelimit.PerMinute(10, 10)
 
 // sharerOf returns where nodes that share b tell each other of denials; nil if they
 // cannot.
@@ -52,7 +51,7 @@ func (r *hotReporter) report(t *store.Take, key hotkey.Key, rate float64) {
 	if t.Mode.Main {
 		r.raiser.Hot(rule, t.Key)
 	}
-	untold, ok := r.lines.MayTell(hotLines, limit.MicrosOf(time.Now()))
+	untold, ok := r.lines.MayTell(hotLines, time.Now())
 	if !ok {
 		return
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/headgate/headgate/internal/switchboard"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/view"
-	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 )
@@ -37,7 +36,7 @@ func (p *process) watchHotRaises() {
 		},
 		OnFull: func(rule string) {
 			full.Add(1)
-			if untold, ok := p.hot.lines.MayTell(hotLines, limit.MicrosOf(time.Now())); ok {
+			if untold, ok := p.hot.lines.MayTell(hotLines, time.Now()); ok {
 				p.logger.Warn("a hot key is not raised: too many are raised or pause", "rule", rule, "most", hotraise.MaxKeys, "others_since", untold)
 			}
 		},

@@ -33,13 +33,8 @@ func (p *process) knows(from identityfile.KnownKeys) (known, unsure func(string)
 		if err != nil {
 			return nil, nil, fmt.Errorf("url: %w", err)
 		}
-		lookup.OnTrouble = func(err error) {
-			if err == nil {
-				p.logger.Info("whoever knows the API keys answers again")
-				return
-			}
-			p.logger.Error("nobody answers which API keys are known; those that were known are for an hour, and others count as unverified", "error", err)
-		}
+		lookup.OnTrouble = failing(p.logger, "nobody answers which API keys are known; those that were known are for an hour, and others count as unverified",
+			"whoever knows the API keys answers again")
 		p.metrics.WatchKeyLookup(func() telemetry.KeyLookup { return telemetry.KeyLookup(lookup.Counts()) })
 		p.tasks = append(p.tasks, lookup.Run)
 		asked = lookup

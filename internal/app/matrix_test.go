@@ -56,7 +56,7 @@ type secured struct {
 // rightsOf are the rights of a set, as tokens are called by them.
 func rightsOf(set int) string {
 	var names []string
-	for i, name := range callers.Rights() {
+	for i, name := range countedRights {
 		if set&(1<<i) != 0 {
 			names = append(names, name)
 		}
@@ -80,7 +80,7 @@ func startSecured(t *testing.T, certs *testserver.Certificates, logger *slog.Log
 	s.AuthAddr, s.AuthPeers = "127.0.0.1:0", "192.0.2.0/24"
 	n := &secured{t: t, tokens: map[string]string{}, client: &http.Client{Timeout: waits.Patience}, unknown: "nobody"}
 	text := "anonymous: {ops: []}\ntokens:\n"
-	for set := 1; set < 1<<len(callers.Rights()); set++ {
+	for set := 1; set < 1<<len(countedRights); set++ {
 		rights := strings.Split(rightsOf(set), ",")
 		token, lines, err := callers.NewToken("t", rights, time.Time{})
 		if err != nil {
@@ -153,7 +153,7 @@ func bearer(token string) http.Header {
 // own Authorization is a token that may do everything.
 func (n *secured) gateway(profile, as string) int {
 	n.t.Helper()
-	h := bearer(n.tokens[rightsOf(1<<len(callers.Rights())-1)])
+	h := bearer(n.tokens[rightsOf(1<<len(countedRights)-1)])
 	h.Set("X-Forwarded-For", "198.51.100.7")
 	for _, field := range []string{"X-Forwarded-", "X-Original-"} {
 		h.Set(field+"Method", "GET")
@@ -548,7 +548,7 @@ func TestRightsMatrix(t *testing.T) {
 				asked, counted := 0, n.counted()
 				for _, op := range all {
 					byCertificate := certs != nil && op.name != "ops explain" // which has no TLS
-					for set := -1; set < 1<<len(callers.Rights()); set++ {
+					for set := -1; set < 1<<len(countedRights); set++ {
 						as, has := n.unknown, []string{}
 						if set >= 0 {
 							as = rightsOf(set)

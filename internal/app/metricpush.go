@@ -5,25 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"time"
 
 	"github.com/headgate/headgate/internal/config"
-	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/metricpush"
 	"github.com/headgate/headgate/internal/otlp"
 	"github.com/headgate/headgate/internal/telemetry"
-	"github.com/headgate/headgate/limit"
 )
 
 // pushMetrics sends all metrics to a collector, if a setting or the environment names one. What is
 // wrong with variables of the environment ends the start only where a setting asks for the sending:
 // they may be there for others.
 func (p *process) pushMetrics(s *config.Observing) error {
-	getenv := p.options.Getenv
-	if getenv == nil {
-		getenv = func(string) string { return "" }
-	}
-	environment, err := otlp.ReadEnvironment(getenv)
+	environment, err := otlp.ReadEnvironment(p.options.Getenv)
 	named := s.MetricsEndpoint != (config.StoreURL{})
 	switch {
 	case named && err != nil:
@@ -58,15 +51,10 @@ func (p *process) metricSender(s *config.Observing, e *otlp.Environment) (*metri
 	}
 	about := map[string]string{"service.name": "headgate", "service.version": p.watching.node.Version, "service.instance.id": p.watching.node.Name}
 	maps.Copy(about, e.Resource)
-	var lines linelimit.Limiter
 	interval := cmp.Or(s.MetricsInterval, e.Interval, metricpush.DefaultInterval)
 	p.logger.Info("metrics are sent to a collector", "to", to.URL(), "every", interval)
 	return metricpush.New(metricpush.Options{
 		To: to, From: p.metrics.Gatherer(), Interval: interval, Timeout: e.Timeout, Plain: e.Plain, Resource: about,
-		OnError: func(err error) {
-			if others, ok := lines.MayTell(watchLines, limit.MicrosOf(time.Now())); ok {
-				p.logger.Warn("metrics were not taken by the collector; counters are sent with the next ones", "error", err, "others_since", others)
-			}
-		},
+		OnError: sometimes(p.logger.Warn, fewLines, "metrics were not taken by the collector; counters are sent with the next ones"),
 	})
 }

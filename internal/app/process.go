@@ -21,6 +21,7 @@ import (
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/dualrun"
 	"github.com/headgate/headgate/internal/refusals"
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/internal/snapfeed"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/tenantsource"
@@ -115,6 +116,9 @@ func newProcess(s *config.Settings, does config.Does, k *keys, o Options) (*proc
 			o.Logger.Warn("there are too many values of requests for a name of a metric each, which a rule asks for by detailed_metric or value_to_metric: the others have one for each rule")
 		},
 	})
+	if o.Getenv == nil {
+		o.Getenv = func(string) string { return "" }
+	}
 	hot := &hotReporter{metrics: metrics, logger: o.Logger}
 	release := holdState(s.StateDir, o.Logger)
 	stores, err := newStack(s, does.Decide, hot)
@@ -129,7 +133,7 @@ func newProcess(s *config.Settings, does config.Does, k *keys, o Options) (*proc
 	p := &process{
 		settings: s, does: does, keys: k, options: o, logger: o.Logger, metrics: metrics,
 		observer: &observers{metrics: metrics, logger: o.Logger}, stack: stores, hot: hot,
-		health:    &health{logger: o.Logger, metrics: metrics, hurry: make(chan struct{}, 1)},
+		health:    &health{logger: o.Logger, metrics: metrics, hurry: sleep.NewNudge()},
 		rollBacks: tenantsource.NewRollBacks(o.Logger), floods: &floods{logger: o.Logger},
 		atEnd: []func(){release},
 	}

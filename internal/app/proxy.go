@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/costlimit"
@@ -24,7 +23,6 @@ import (
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/tlsfile"
-	"github.com/headgate/headgate/limit"
 )
 
 // RunProxy forwards to a backend what may pass, by settings s until ctx ends, then
@@ -82,7 +80,6 @@ func (p *process) forwarder(s *config.Proxy) (front, error) {
 	if err != nil {
 		return front{}, err
 	}
-	trouble := &backendReporter{logger: p.logger}
 	var forward *proxy.Proxy
 	forward, err = proxy.New(proxy.Options{
 		To:          to,
@@ -93,7 +90,7 @@ func (p *process) forwarder(s *config.Proxy) (front, error) {
 		PeerTrusted: source.Extractor.PeerTrusted,
 		Identifying: source.Extractor.HeaderFields(),
 		Errors:      answer.Body,
-		OnTrouble:   trouble.report,
+		OnTrouble:   sometimes(p.logger.Warn, backendLines, "the backend did not answer"),
 		OnBackend:   p.metrics.WatchProxy(func() telemetry.Proxy { return proxied(forward.Stats(), limits.Stats(), costs.stats()) }),
 		ErrorLog:    slog.NewLogLogger(p.logger.Handler(), slog.LevelDebug),
 	})
@@ -213,19 +210,7 @@ func proxied(p proxy.Stats, l httplimit.Stats, c costlimit.Stats) telemetry.Prox
 
 // backendLines bounds the log lines about the backend: while it is away, every
 // request has the same to say.
-var backendLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 6, Period: time.Minute, Burst: 2})
-
-// backendReporter tells the log why the backend did not answer.
-type backendReporter struct {
-	logger *slog.Logger
-	lines  linelimit.Limiter
-}
-
-func (b *backendReporter) report(err error) {
-	if others, ok := b.lines.MayTell(backendLines, limit.MicrosOf(time.Now())); ok {
-		b.logger.Warn("the backend did not answer", "error", err, "others_since", others)
-	}
-}
+var backendLines = linelimit.PerMinute(6, 2)
 
 // toldJitter returns j as the middleware is told of it, whose 0 is the default.
 func toldJitter(j httpanswer.Jitter) float64 {

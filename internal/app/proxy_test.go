@@ -52,7 +52,7 @@ func TestRunProxyRefusesToStart(t *testing.T) {
 			s.TLSCert, s.TLSKey = certificates.CertFile, testserver.NewCertificates(t).KeyFile
 		}, "private key does not match"},
 		{"rules of a database without a domain", twoADay, func(s *config.Proxy) {
-			s.Rules, s.Tenants = "", config.NewDatabaseURL("sqlite://"+filepath.Join(t.TempDir(), "t.db"))
+			s.Rules, s.Tenants = "", databaseAt("sqlite://"+filepath.Join(t.TempDir(), "t.db"))
 		}, "--domain: the rule files have none; hint: name the domain of the rules in the database"},
 		{"bad headers", twoADay, func(s *config.Proxy) { s.Headers = "x" }, `"x"`},
 	} {
@@ -75,7 +75,7 @@ func TestProxyByRulesOfADatabase(t *testing.T) {
 	defer backend.Close()
 	s := proxyBefore(t, backend.URL, twoADay)
 	dsn := "sqlite://" + filepath.Join(t.TempDir(), "t.db")
-	s.Rules, s.Domain, s.Tenants = "", "a", config.NewDatabaseURL(dsn)
+	s.Rules, s.Domain, s.Tenants = "", "a", databaseAt(dsn)
 	db := openDatabase(t, dsn)
 	p, err := newProcess(&s.Settings, config.Does{Decide: true}, new(keys), Options{Logger: quiet(), Out: io.Discard})
 	if err != nil {
@@ -234,9 +234,9 @@ func TestUpgradesAreNotClosedWhileDraining(t *testing.T) {
 
 func TestBackendTroubleIsToldNowAndThen(t *testing.T) {
 	var log strings.Builder
-	r := &backendReporter{logger: slog.New(slog.NewTextHandler(&log, nil))}
+	tell := sometimes(slog.New(slog.NewTextHandler(&log, nil)).Warn, backendLines, "the backend did not answer")
 	for range 1000 {
-		r.report(io.ErrUnexpectedEOF)
+		tell(io.ErrUnexpectedEOF)
 	}
 	if lines := strings.Count(log.String(), "\n"); lines < 2 || lines > 6 {
 		t.Errorf("%d lines", lines)

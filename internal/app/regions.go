@@ -157,9 +157,6 @@ func (b *backend) lender() regional.Lender {
 	if b.name == storefile.Main || b.name == storefile.PerSecond {
 		return nil
 	}
-	lender, ok := b.Store.(regional.Lender)
-	if !ok {
-		return nil
-	}
+	lender, _ := b.Store.(regional.Lender)
 	return lender
 }

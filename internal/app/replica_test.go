@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/adminapi"
-	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/testserver"
 )
 
@@ -87,7 +86,7 @@ func TestRegionReadsItsReplica(t *testing.T) {
 	primary := testserver.Postgres(t)
 	replica := primary.Replica()
 	s := tenantSettings(t)
-	s.Tenants, s.TenantsReplica = config.NewDatabaseURL(primary.DSN), config.NewDatabaseURL(replica.DSN)
+	s.Tenants, s.TenantsReplica = databaseAt(primary.DSN), databaseAt(replica.DSN)
 	s.TenantsFile = filepath.Join(t.TempDir(), "accounts.jsonl")
 	s.AdminAddr, s.AdminTokens = "127.0.0.1:0", filepath.Join(t.TempDir(), "tokens.yaml")
 	token, lines, err := adminapi.NewToken("ann", adminapi.Write, time.Time{})

@@ -26,14 +26,14 @@ func entering(in *gate) func(context.Context) error {
 func (p *process) assigns(s *config.Serve, envoy *rls.Options) {
 	// What streams are promised is charged and given back for them: that is no right of theirs.
 	charges := headgate.Rights{Check: true, GiveBack: true, Explain: true}
-	in := p.gate(entrance{callers.GRPC, s.GRPCAddr, "rlqs", headgate.Rights{Check: true}})
+	enter := entering(p.gate(entrance{callers.GRPC, s.GRPCAddr, "rlqs", headgate.Rights{Check: true}}))
 	service := rlqs.New(rlqs.Options{
 		Decider: p.doors.openRaw("rlqs", charges),
 		Store:   p.stack.backends[0].Store,
-		Enter:   entering(in),
+		Enter:   enter,
 		OnPanic: envoy.OnPanic,
 	})
-	envoy.Serve(service.Register, rlqs.Method, service.Enter)
+	envoy.Serve(service.Register, rlqs.Method, enter)
 	p.onDrain = append(p.onDrain, service.Drain)
 	p.metrics.WatchRLQS(func() telemetry.RLQS { return telemetry.RLQS(service.Stats()) })
 }

@@ -93,9 +93,6 @@ func (p *process) ruleSources(r *config.RulesAway) ([]urlrules.Source, error) {
 // ruleBuckets returns how objects of S3 are asked for.
 func (p *process) ruleBuckets(r *config.RulesAway) (*urlrules.S3, error) {
 	getenv := p.options.Getenv
-	if getenv == nil {
-		getenv = func(string) string { return "" }
-	}
 	endpoint, err := r.S3Endpoint()
 	if err != nil {
 		return nil, err

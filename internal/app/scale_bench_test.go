@@ -26,7 +26,7 @@ func BenchmarkRowsInForce(b *testing.B) {
 			defer db.Close()
 			server.Exec(fmt.Sprintf(`INSERT INTO rate_limit_rules (scope, method, route, limit_count, window_ms) SELECT 'user', 'GET', '/v1/things/' || i, 5, 3600000 FROM generate_series(1, %d) i`, n))
 			s := settings()
-			s.Tenants = config.NewDatabaseURL(server.DSN)
+			s.Tenants = databaseAt(server.DSN)
 			p, err := newProcess(&s.Settings, config.Does{Decide: true}, new(keys), Options{Logger: quiet()})
 			if err != nil {
 				b.Fatal(err)

@@ -16,7 +16,6 @@ import (
 	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/tlsfile"
-	"github.com/headgate/headgate/limit"
 )
 
 // alpn are the protocols of a listener of HTTP, alpnGRPC those of one of gRPC.
@@ -24,9 +23,6 @@ var (
 	alpn     = []string{"h2", "http/1.1"}
 	alpnGRPC = []string{"h2"}
 )
-
-// inletLines bounds the lines about connections that were not served, for each kind.
-var inletLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 1, Period: time.Minute, Burst: 1})
 
 // inlets are the listeners of a process and the certificates that they are served with.
 type inlets struct {
@@ -59,12 +55,12 @@ func (p *process) inletWith(name string, l net.Listener, o inlet.Options) net.Li
 	in := &p.inlets
 	o.MaxConnections, o.OnFlood = p.settings.MaxConnections, p.floods.told(name)
 	o.OnFull = func(remote net.Addr) {
-		if untold, ok := in.full.MayTell(inletLines, limit.MicrosOf(time.Now())); ok {
+		if untold, ok := in.full.MayTell(oneLine, time.Now()); ok {
 			in.logger.Warn("a connection was closed because too many are open; hint: --max-connections", "listener", name, "remote", remote.String(), "others_since", untold)
 		}
 	}
 	o.OnFailure = func(remote net.Addr, err error) {
-		if untold, ok := in.failed.MayTell(inletLines, limit.MicrosOf(time.Now())); ok {
+		if untold, ok := in.failed.MayTell(oneLine, time.Now()); ok {
 			in.logger.Warn("a handshake of TLS failed", "listener", name, "remote", remote.String(), "error", err, "others_since", untold)
 		}
 	}

@@ -169,10 +169,7 @@ func rosterOf(b *backend) store.Roster {
 	if b.inMemory() {
 		return nil
 	}
-	roster, ok := b.Store.(store.Roster)
-	if !ok {
-		return nil
-	}
+	roster, _ := b.Store.(store.Roster)
 	return roster
 }
 

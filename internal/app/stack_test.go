@@ -15,7 +15,6 @@ import (
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/internal/testserver"
-	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
@@ -256,7 +255,7 @@ func TestD6HotKeysAreNamedButNotEndlessly(t *testing.T) {
 	if first, _, _ := strings.Cut(log.String(), "\n"); !strings.Contains(first, "rule=api.user key_hash=00000000000000000000000000000000 per_second=1234") {
 		t.Errorf("the first line is %s", first)
 	}
-	if untold, ok := r.lines.MayTell(hotLines, limit.MicrosOf(time.Now().Add(time.Hour))); !ok || untold != 1000-lines {
+	if untold, ok := r.lines.MayTell(hotLines, time.Now().Add(time.Hour)); !ok || untold != 1000-lines {
 		t.Errorf("an hour later: %v, %d untold, want %d", ok, untold, 1000-lines)
 	}
 }

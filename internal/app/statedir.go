@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/headgate/headgate/internal/filelock"
 	"github.com/headgate/headgate/internal/rulesource"
 )
 
@@ -30,6 +31,21 @@ func holdState(dir string, logger *slog.Logger) (release func()) {
 	}
 	sweepLeftovers(dir, logger)
 	return release
+}
+
+// holdDir locks a directory until what it returns is closed, or the process ends; nil where another one has
+// locked it.
+func holdDir(path string) (*os.File, error) {
+	dir, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	locked, err := filelock.Lock(dir)
+	if !locked {
+		dir.Close()
+		return nil, err
+	}
+	return dir, nil
 }
 
 // sweepLeftovers removes from the state directory what a process that was killed had not

@@ -2,13 +2,10 @@ package app
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/headgate/headgate/internal/config"
-	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/statsd"
 	"github.com/headgate/headgate/internal/telemetry"
-	"github.com/headgate/headgate/limit"
 )
 
 // sendStatistics sends the statistics of envoyproxy/ratelimit to a statsd server, if the
@@ -25,15 +22,10 @@ func (p *process) sendStatistics(s *config.Statsd) error {
 	if err != nil {
 		return fmt.Errorf("--statsd-tags: %w", err)
 	}
-	var lines linelimit.Limiter
 	sender := statsd.New(statsd.Options{
 		Network: network, Address: address, Interval: s.StatsdInterval, Dog: s.StatsdFormat == "dogstatsd", Tags: tags,
-		Read: func() statsd.Snapshot { return snapshotOf(p.metrics.EnvoyStatistics()) },
-		OnFailure: func(err error) {
-			if others, ok := lines.MayTell(inletLines, limit.MicrosOf(time.Now())); ok {
-				p.logger.Warn("statistics could not be sent; they are sent with the next ones", "error", err, "others_since", others)
-			}
-		},
+		Read:      func() statsd.Snapshot { return snapshotOf(p.metrics.EnvoyStatistics()) },
+		OnFailure: sometimes(p.logger.Warn, oneLine, "statistics could not be sent; they are sent with the next ones"),
 	})
 	p.tasks = append(p.tasks, sender.Run)
 	return nil

@@ -116,7 +116,7 @@ func TestStartWithoutTheDatabase(t *testing.T) {
 	s := tenantSettings(t)
 	dir := t.TempDir()
 	dsn := "sqlite://" + filepath.Join(dir, "tenants.db")
-	s.Tenants, s.TenantsFile = config.NewDatabaseURL(dsn), filepath.Join(dir, "accounts.jsonl")
+	s.Tenants, s.TenantsFile = databaseAt(dsn), filepath.Join(dir, "accounts.jsonl")
 	putAccount(t, dsn, "acme", 7)
 	first := run(t, s, nil)
 	first.counts(t, "acme", 7)
@@ -140,7 +140,7 @@ func TestStartWithoutTheDatabase(t *testing.T) {
 		t.Fatalf("kept %+v, %v", head, err) // at the end, too soon after the first time as it may be
 	}
 
-	s.Tenants = config.NewDatabaseURL("sqlite://" + filepath.Join(dir, "none", "tenants.db"))
+	s.Tenants = databaseAt("sqlite://" + filepath.Join(dir, "none", "tenants.db"))
 	second := run(t, s, nil)
 	second.counts(t, "acme", 8)
 	second.shows(t, "/readyz", `"ready": true`, `"from_file": true`, fmt.Sprintf(`"version": %d`, head.Version))
@@ -188,4 +188,10 @@ func TestBadTiersRefuseToStart(t *testing.T) {
 	if err := Run(t.Context(), s, Options{Logger: quiet(), Out: os.Stdout}); err == nil || !strings.Contains(err.Error(), "no tier free") {
 		t.Errorf("%v", err)
 	}
+}
+
+// databaseAt is the setting of a database at an address.
+func databaseAt(raw string) (u config.DatabaseURL) {
+	_ = u.UnmarshalText([]byte(raw)) // takes anything
+	return u
 }

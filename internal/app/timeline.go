@@ -27,9 +27,10 @@ func (w *watching) watchTimeline() {
 		if err := w.timeline.Recall(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			p.logger.Warn("what was answered before this start is not known", "error", err)
 		}
+		tell := w.tell("what was answered is not kept")
 		keep = func() {
 			if err := w.timeline.Keep(path); err != nil {
-				w.tell("what was answered is not kept")(err)
+				tell(err)
 			}
 		}
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/headgate/headgate/internal/explain"
 	"github.com/headgate/headgate/internal/inquiry"
 	"github.com/headgate/headgate/internal/keyname"
-	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/nodes"
 	"github.com/headgate/headgate/internal/promhistory"
 	"github.com/headgate/headgate/internal/reach"
@@ -28,7 +27,6 @@ import (
 	"github.com/headgate/headgate/internal/topkeys"
 	"github.com/headgate/headgate/internal/tracing"
 	"github.com/headgate/headgate/internal/view"
-	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/trace"
@@ -52,7 +50,6 @@ type watching struct {
 	// prometheus is nil where no setting names one.
 	prometheus *promhistory.Reader
 	regions    *regionWatch
-	lines      linelimit.Limiter
 	settings   map[string]string // as settingDigests returns them
 	// draining is closed when the end begins.
 	draining chan struct{}
@@ -60,9 +57,6 @@ type watching struct {
 
 // watchTimeout bounds how long events and spans may take to leave at the end.
 const watchTimeout = 5 * time.Second
-
-// watchLines is how many lines trouble with events and traces gets in the log.
-var watchLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 1, Period: time.Minute, Burst: 5})
 
 // watch makes all that looks on, as settings say.
 func (p *process) watch() error {
@@ -221,11 +215,7 @@ func (w *watching) watchNodes() {
 
 // tell returns what logs trouble, though not each of it.
 func (w *watching) tell(message string) func(error) {
-	return func(err error) {
-		if others, ok := w.lines.MayTell(watchLines, limit.MicrosOf(time.Now())); ok {
-			w.process.logger.Error(message, "error", err, "others_since", others)
-		}
-	}
+	return sometimes(w.process.logger.Error, fewLines, message)
 }
 
 // close sends what waits, within ctx, events and spans at once: neither waits for a place

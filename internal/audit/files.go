@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/headgate/headgate/internal/filelock"
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 // maxWaitingBytes bounds the events that wait for a sink, beside their number.
@@ -96,12 +99,14 @@ func OpenFiles(url string, o SinkOptions) (Sink, error) {
 	o.Buffer = cmp.Or(o.Buffer, DefaultBuffer)
 	s := &files{
 		name: "file://" + filepath.ToSlash(c.dir), buffer: o.Buffer, writer: fileWriter{c: c, node: fileNode(o.Node), number: rand.Uint32() / 2},
-		janitor: janitor{c: c, nudge: make(chan struct{}, 1)},
-		wake:    make(chan struct{}, 1), closing: make(chan struct{}),
+		janitor: janitor{c: c, nudge: sleep.NewNudge()},
+		wake:    sleep.NewNudge(),
 	}
 	s.writer.left = s.janitor.call
-	s.working.Go(func() { s.janitor.run(s.closing) })
-	s.working.Go(s.run)
+	ctx, end := context.WithCancel(context.Background())
+	s.end = end
+	s.working.Go(func() { s.janitor.run(ctx) })
+	s.working.Go(func() { s.run(ctx) })
 	return s, nil
 }
 
@@ -115,7 +120,7 @@ func tryDirectory(dir string) error {
 	if err != nil {
 		return err
 	}
-	_, err = lock(f)
+	_, err = filelock.Lock(f)
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
@@ -124,9 +129,9 @@ func tryDirectory(dir string) error {
 type files struct {
 	name    string
 	buffer  int
-	wake    chan struct{}
-	closing chan struct{}
-	writer  fileWriter // of run
+	wake    sleep.Nudge
+	end     context.CancelFunc // of working
+	writer  fileWriter         // of run
 	janitor janitor
 	working sync.WaitGroup
 
@@ -144,14 +149,6 @@ type files struct {
 type pending struct {
 	Batch
 	next int
-}
-
-// from is where the event next begins.
-func (p *pending) from() int {
-	if p.next == 0 {
-		return 0
-	}
-	return p.Events[p.next-1].End
 }
 
 // Name implements Sink.
@@ -186,10 +183,7 @@ func (s *files) Write(b Batch) {
 		s.bytes += len(b.Lines)
 	}
 	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.wake.Give()
 }
 
 // first returns the batch to write next, nil for none.
@@ -223,15 +217,15 @@ func (s *files) settle(n int) {
 	}
 }
 
-// run writes what waits until Close is called, and then once more.
-func (s *files) run() {
+// run writes what waits until ctx ends, and then once more.
+func (s *files) run(ctx context.Context) {
 	timer := time.NewTimer(retryEvery)
 	defer timer.Stop()
 	for closing := false; !closing; {
 		select {
 		case <-s.wake:
 		case <-timer.C:
-		case <-s.closing:
+		case <-ctx.Done():
 			closing = true
 		}
 		now := time.Now()
@@ -274,7 +268,7 @@ func (s *files) flush(now time.Time) error {
 
 // Close implements Sink.
 func (s *files) Close(ctx context.Context) error {
-	close(s.closing)
+	s.end()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -291,7 +285,7 @@ func (s *files) Close(ctx context.Context) error {
 	s.abandoned, s.events, s.bytes, s.queue = true, 0, 0, nil
 	s.failed += uint64(lost)
 	if lost > 0 {
-		return fmt.Errorf("audit: %d events were not written to %s: %w", lost, s.name, reason(s.err, ctx.Err()))
+		return fmt.Errorf("audit: %d events were not written to %s: %w", lost, s.name, cmp.Or(s.err, ctx.Err()))
 	}
 	return nil
 }

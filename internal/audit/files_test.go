@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/headgate/headgate/internal/eventually"
+	"github.com/headgate/headgate/internal/filelock"
 	"github.com/headgate/headgate/internal/view"
 )
 
@@ -421,7 +422,7 @@ func TestOldFilesAreRemoved(t *testing.T) {
 						t.Fatal(err)
 					}
 					defer f.Close()
-					if ok, err := lock(f); !ok || err != nil {
+					if ok, err := filelock.Lock(f); !ok || err != nil {
 						t.Fatal(ok, err)
 					}
 					held = f
@@ -475,7 +476,7 @@ func TestAgeOfFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer written.Close()
-	if ok, err := lock(written); !ok || err != nil {
+	if ok, err := filelock.Lock(written); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	parsed, err := parseFiles("file://" + dir + "?keep=72h")

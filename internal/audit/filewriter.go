@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/headgate/headgate/internal/filelock"
 )
 
 const (
@@ -72,7 +74,7 @@ func (w *fileWriter) write(p *pending, now time.Time) (int, error) {
 			return 0, err
 		}
 	}
-	from := p.from()
+	from := p.start(p.next)
 	n, bytes := w.fitting(p)
 	if n == 0 {
 		return 0, w.rotate()
@@ -100,7 +102,7 @@ func (w *fileWriter) write(p *pending, now time.Time) (int, error) {
 // fitting returns how many events of p, and bytes of them, the file has room for; in an
 // empty one there is always room for one.
 func (w *fileWriter) fitting(p *pending) (n, bytes int) {
-	from := p.from()
+	from := p.start(p.next)
 	for _, line := range p.Events[p.next:] {
 		if size := w.size + int64(line.End-from); size > w.c.maxSize && (n > 0 || w.size > 0) {
 			break
@@ -133,7 +135,7 @@ func (w *fileWriter) open(now time.Time) error {
 		if err != nil {
 			return err
 		}
-		if locked, err := lock(f); err != nil {
+		if locked, err := filelock.Lock(f); err != nil {
 			return errors.Join(fmt.Errorf("lock %s: %w", f.Name(), err), f.Close())
 		} else if locked && inPlace(f) && !finished(name) {
 			w.file, w.size, w.opened, w.looked, w.unsynced = f, 0, now, now, time.Time{}

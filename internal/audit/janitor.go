@@ -14,6 +14,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/headgate/headgate/internal/filelock"
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 const (
@@ -29,19 +32,14 @@ const (
 // crash has left among them, and removes old ones.
 type janitor struct {
 	c     filesConfig
-	nudge chan struct{}
+	nudge sleep.Nudge
 
 	mu  sync.Mutex
 	err error // of the last time
 }
 
 // call has the janitor look soon.
-func (j *janitor) call() {
-	select {
-	case j.nudge <- struct{}{}:
-	default:
-	}
-}
+func (j *janitor) call() { j.nudge.Give() }
 
 // failure returns why not all is tidy.
 func (j *janitor) failure() error {
@@ -50,17 +48,8 @@ func (j *janitor) failure() error {
 	return j.err
 }
 
-// run tidies until closing is closed.
-func (j *janitor) run(closing <-chan struct{}) {
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	go func() {
-		select {
-		case <-closing:
-			stop()
-		case <-ctx.Done():
-		}
-	}()
+// run tidies until ctx ends.
+func (j *janitor) run(ctx context.Context) {
 	ticker := time.NewTicker(tidyEvery)
 	defer ticker.Stop()
 	for {
@@ -121,7 +110,7 @@ func (j *janitor) finish(ctx context.Context, path string) error {
 		return err
 	}
 	defer f.Close()
-	if locked, err := lock(f); err != nil || !locked || !inPlace(f) {
+	if locked, err := filelock.Lock(f); err != nil || !locked || !inPlace(f) {
 		return err
 	}
 	size, err := cutTail(f)

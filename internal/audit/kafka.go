@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/headgate/headgate/internal/ascii"
 	"github.com/headgate/headgate/internal/credentials"
 	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/internal/view"
@@ -93,9 +94,7 @@ func brokersOf(text string) ([]string, error) {
 
 // isTopic reports whether Kafka lets a topic be called so.
 func isTopic(name string) bool {
-	return name != "" && len(name) <= maxTopic && name != "." && name != ".." && !strings.ContainsFunc(name, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-", r)
-	})
+	return name != "" && len(name) <= maxTopic && name != "." && name != ".." && ascii.Only(name, "._-")
 }
 
 // options are those of the client.
@@ -156,14 +155,17 @@ func openKafka(c kafkaConfig, o SinkOptions, more ...kgo.Opt) (*kafka, error) {
 	o.Buffer = cmp.Or(o.Buffer, DefaultBuffer)
 	s := &kafka{
 		name:  "kafka://" + strings.Join(c.brokers, ",") + "/" + c.topic,
-		topic: c.topic, buffer: o.Buffer, timeout: c.timeout, closing: make(chan struct{}),
+		topic: c.topic, buffer: o.Buffer, timeout: c.timeout,
 	}
 	client, err := kgo.NewClient(append(c.options(o.Buffer), append(more, kgo.WithHooks(connects{s}))...)...)
 	if err != nil {
 		return nil, fmt.Errorf("events in Kafka: %w", err)
 	}
 	s.client = client
-	s.asking.Go(s.ask)
+	ctx, end := context.WithCancel(context.Background())
+	s.end = end
+	s.asking.Go(func() { s.ask(ctx) })
+	s.asking.Go(func() { s.sendAgain(ctx) })
 	return s, nil
 }
 
@@ -173,8 +175,8 @@ type kafka struct {
 	buffer      int
 	timeout     time.Duration
 	client      *kgo.Client
-	closing     chan struct{}
 	asking      sync.WaitGroup
+	end         context.CancelFunc // of asking
 	// sending is held while records go to the client, so that they do in order. It is
 	// taken before mu.
 	sending sync.Mutex
@@ -286,18 +288,8 @@ func (c connects) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.C
 }
 
 // ask asks for the topic at first, and then while something is wrong, so that an operator
-// need not wait for an event to fail, or to be written.
-func (s *kafka) ask() {
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	go func() {
-		select {
-		case <-s.closing:
-			stop()
-		case <-ctx.Done():
-		}
-	}()
-	s.asking.Go(func() { s.sendAgain(ctx) })
+// need not wait for an event to fail, or to be written. It ends with ctx.
+func (s *kafka) ask(ctx context.Context) {
 	ticker := time.NewTicker(askEvery)
 	defer ticker.Stop()
 	for {
@@ -357,7 +349,7 @@ func (s *kafka) flush(ctx context.Context) {
 
 // Close implements Sink.
 func (s *kafka) Close(ctx context.Context) error {
-	close(s.closing)
+	s.end()
 	_, before, _ := s.Counts()
 	s.flush(ctx) // what could not be flushed is in the counts
 	s.mu.Lock()
@@ -381,7 +373,7 @@ func (s *kafka) Close(ctx context.Context) error {
 	s.failed += uint64(s.waiting)
 	s.abandoned, s.waiting, s.bytes, s.refused = true, 0, 0, refused{}
 	if lost := s.failed - before; lost > 0 {
-		return fmt.Errorf("audit: %d events were not written to %s: %w", lost, s.name, reason(cmp.Or(wrong, ctx.Err()), s.err))
+		return fmt.Errorf("audit: %d events were not written to %s: %w", lost, s.name, cmp.Or(wrong, ctx.Err(), s.err))
 	}
 	return nil
 }

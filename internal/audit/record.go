@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/cut"
 	"github.com/headgate/headgate/internal/keyname"
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/rules"
@@ -81,13 +82,8 @@ func (r *record) fill(req *headgate.Request, resp *headgate.Response, took time.
 	if v = told(resp, r.outcome); v != nil {
 		r.fillVerdict(v)
 	}
-	domain, agent := req.Domain, req.Origin.UserAgent
-	if r.domainCut = len(domain) > maxDomain; r.domainCut {
-		domain = domain[:maxDomain]
-	}
-	if r.userAgentCut = len(agent) > maxUserAgent; r.userAgentCut {
-		agent = agent[:maxUserAgent]
-	}
+	domain, agent := cut.Text(req.Domain, maxDomain), cut.Text(req.Origin.UserAgent, maxUserAgent)
+	r.domainCut, r.userAgentCut = len(domain) < len(req.Domain), len(agent) < len(req.Origin.UserAgent)
 	r.text = append(r.text, domain...)
 	r.domainEnd = len(r.text)
 	r.text = appendKey(r.text, req, v)
@@ -152,11 +148,11 @@ func clientIP(req *headgate.Request) netip.Addr {
 // event makes the event of r, which was chosen from a share of those allowed. All of its
 // texts are in one string, put together in room, which is returned to be used again.
 func (r *record) event(room []byte, node string, share float64) (view.Event, []byte) {
-	b := appendBounded(room[:0], r.text[:r.domainEnd], r.domainCut)
+	b := appendValid(room[:0], r.text[:r.domainEnd], r.domainCut)
 	domain := len(b)
 	b = append(b, r.text[r.domainEnd:r.keyEnd]...)
 	key := len(b)
-	b = appendBounded(b, r.text[r.keyEnd:], r.userAgentCut)
+	b = appendValid(b, r.text[r.keyEnd:], r.userAgentCut)
 	agent := len(b)
 	b = r.id.AppendText(b)
 	id := len(b)
@@ -192,12 +188,8 @@ func (r *record) event(room []byte, node string, share float64) (view.Event, []b
 	return e, b
 }
 
-// appendBounded appends text as valid UTF-8, marked where it was cut, which may have
-// been within a character.
-func appendBounded(dst, text []byte, cut bool) []byte {
-	if cut {
-		text = wholeRunes(text)
-	}
+// appendValid appends text as valid UTF-8, marked where it was cut.
+func appendValid(dst, text []byte, cut bool) []byte {
 	for len(text) > 0 {
 		_, size := utf8.DecodeRune(text)
 		if size == 1 && text[0] >= utf8.RuneSelf {
@@ -211,18 +203,4 @@ func appendBounded(dst, text []byte, cut bool) []byte {
 		dst = append(dst, cutMark...)
 	}
 	return dst
-}
-
-// wholeRunes returns text without a character that is cut off at its end.
-func wholeRunes(text []byte) []byte {
-	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
-		tail := text[len(text)-n:]
-		if utf8.RuneStart(tail[0]) {
-			if !utf8.FullRune(tail) {
-				return text[:len(text)-n]
-			}
-			return text
-		}
-	}
-	return text
 }

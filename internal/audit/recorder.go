@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/keyname"
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/trace"
@@ -78,7 +79,7 @@ type Recorder struct {
 	sampler *sampler
 	ring    *ring
 	records sync.Pool // of *record
-	wake    chan struct{}
+	wake    sleep.Nudge
 	closing atomic.Bool
 	closed  chan struct{}
 
@@ -117,7 +118,7 @@ func New(o Options) *Recorder {
 	}
 	r := &Recorder{
 		o: o, hasher: o.Hasher, sampler: newSampler(o.Sample), ring: newRing(max(o.Buffer, minBuffer)),
-		wake: make(chan struct{}, 1), closed: make(chan struct{}), batch: make([]view.Event, 0, batchSize),
+		wake: sleep.NewNudge(), closed: make(chan struct{}), batch: make([]view.Event, 0, batchSize),
 	}
 	r.memory.ring = make([]view.Event, o.Remember)
 	r.records.New = func() any { return new(record) }
@@ -167,10 +168,7 @@ func (r *Recorder) leave(rec *record) (id trace.DecisionID) {
 		return id
 	}
 	if at%uint64(len(r.ring.slots)/4) == 0 {
-		select {
-		case r.wake <- struct{}{}:
-		default:
-		}
+		r.wake.Give()
 	}
 	return name
 }

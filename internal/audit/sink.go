@@ -38,13 +38,18 @@ type Line struct {
 	End int
 }
 
+// start is where event i begins in Lines.
+func (b *Batch) start(i int) int {
+	if i == 0 {
+		return 0
+	}
+	return b.Events[i-1].End
+}
+
 // line returns event i without its line end.
 func (b *Batch) line(i int) []byte {
-	from := 0
-	if i > 0 {
-		from = b.Events[i-1].End
-	}
-	return b.Lines[from : b.Events[i].End-1 : b.Events[i].End-1]
+	end := b.Events[i].End - 1
+	return b.Lines[b.start(i):end:end]
 }
 
 // SinkOptions configures a sink.
@@ -62,12 +67,3 @@ type SinkOptions struct {
 
 // Dialer makes a connection, as net.Dialer.DialContext does.
 type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
-
-// reason returns why events were lost at the end: what was wrong already, else that there
-// was no more time.
-func reason(wrong, late error) error {
-	if wrong != nil {
-		return wrong
-	}
-	return late
-}

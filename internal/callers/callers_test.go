@@ -232,7 +232,7 @@ func TestUnlistedCertificate(t *testing.T) {
 // TestClosed: a right that is closed nobody has, by no credential, and neither where there
 // is no file.
 func TestClosed(t *testing.T) {
-	all, line := token(t, "all", callers.Rights()...)
+	all, line := token(t, "all", headgate.RightCheck, headgate.RightNameLimits, headgate.RightGiveBack, headgate.RightReserve, headgate.RightExplain)
 	b := newBench(t, "tokens:\n"+line+"anonymous: {http: [check, give_back]}\n")
 	closed := headgate.Rights{GiveBack: true, Explain: true}
 	g := b.gate(callers.HTTP, callers.Options[*headgate.Door]{Closed: closed})

@@ -43,9 +43,6 @@ func (s rights) String() string {
 	return strings.Join(names, " or ")
 }
 
-// Rights returns the names of rights, as files have them.
-func Rights() []string { return slices.Clone(rightNames[:]) }
-
 func parseRights(names []string) (s rights, err error) {
 	for _, name := range names {
 		i := slices.Index(rightNames[:], name)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/headgate/headgate/identity"
@@ -101,21 +100,12 @@ func (c *quotaImportCmd) Run(std *stdio) error {
 		return err
 	}
 	return c.with(func(ctx context.Context, db *sqltenant.DB) error {
-		if err := write(ctx, db, changes); err != nil {
+		if err := quotas.Write(ctx, db, changes); err != nil {
 			return refused(err)
 		}
 		_, err := fmt.Fprintf(std.out, "imported %d accounts\n", len(changes))
 		return err
 	})
-}
-
-func write(ctx context.Context, db *sqltenant.DB, changes []sqltenant.Change) error {
-	for some := range slices.Chunk(changes, sqltenant.MaxChanges) {
-		if _, err := db.UpdateAll(ctx, some); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // maxImport bounds the bytes of an import: a million accounts of a kilobyte.
@@ -160,7 +150,7 @@ func (c *quotaImportCmd) changes(data []byte, tiers *tenant.Tiers, hasher *ident
 			return nil, fmt.Errorf("%s:%d: the account of line %d again", c.File, number, first)
 		}
 		seen[change.Subject] = number
-		change.Actor, change.Version, change.At = actor, sqltenant.Anyway, now
+		change.Actor = actor
 		changes = append(changes, change)
 	}
 	return changes, nil
@@ -179,18 +169,6 @@ func changeOf(text []byte, tiers *tenant.Tiers, hasher *identity.Hasher, now tim
 	if err := quotas.CheckNew(name.Subject); err != nil {
 		return change, fmt.Errorf("name: %w", err)
 	}
-	if line.Last4 != "" {
-		name.Last4 = line.Last4
-	}
-	whole := line.Filled(nil, now)
-	if err := whole.Record(&sqltenant.Record{Subject: name.Subject, Last4: name.Last4}, tiers); err != nil {
-		return change, err
-	}
-	change.Subject = name.Subject
-	change.Edit = func(r *sqltenant.Record) error {
-		r.Last4 = name.Last4
-		whole := line.Filled(r.TopUps, now)
-		return whole.Record(r, tiers)
-	}
-	return change, nil
+	change = line.Change(name, tiers, now)
+	return change, change.Edit(&sqltenant.Record{Subject: name.Subject})
 }

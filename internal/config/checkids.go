@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/headgate/headgate/internal/ascii"
 )
 
 // CheckIDs are the settings of ids by which a check that is repeated is charged once.
@@ -17,9 +19,6 @@ type CheckIDs struct {
 // Bounds of CheckIDTime.
 const minCheckIDTime, maxCheckIDTime = time.Second, time.Hour
 
-// tokenSigns are what the name of a header is made of beside letters and digits.
-const tokenSigns = "!#$%&'*+-.^_`|~"
-
 // spoken are header fields that say something else than an id.
 var spoken = []string{"authorization", "cookie", "forwarded", "host", "traceparent", "user-agent", "x-forwarded-for", "x-headgate-token"}
 
@@ -28,11 +27,8 @@ func (c *CheckIDs) validate() error {
 }
 
 func (c *CheckIDs) validateHeader() error {
-	strange := func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune(tokenSigns, r)
-	}
 	switch name := c.CheckIDHeader; {
-	case len(name) > maxHeaderName || strings.ContainsFunc(name, strange):
+	case len(name) > maxHeaderName || name != "" && !ascii.IsToken(name):
 		return fmt.Errorf("--check-id-header: %.40q is no name of a header; hint: such as Headgate-Check-Id", name)
 	case slices.Contains(spoken, strings.ToLower(name)):
 		return fmt.Errorf("--check-id-header: %s says something else; hint: such as Headgate-Check-Id", name)

@@ -13,9 +13,6 @@ type DatabaseURL struct{ covered[databaseText] }
 
 type databaseText struct{}
 
-// NewDatabaseURL returns raw as a DatabaseURL. It is not checked; see Check.
-func NewDatabaseURL(raw string) DatabaseURL { return DatabaseURL{covered[databaseText]{raw}} }
-
 // Check reports whether the URL names a known kind of database. Its errors never
 // quote it.
 func (u DatabaseURL) Check() error {

@@ -17,7 +17,7 @@ func TestDatabaseURLHidesItsSecrets(t *testing.T) {
 		"host=h password=hunter2":          hidden,
 		"postgres://u:hunter2@[h/db":       hidden,
 	} {
-		u := NewDatabaseURL(raw)
+		u := DatabaseURL{covered[databaseText]{raw}}
 		text, err := json.Marshal(u)
 		if err != nil {
 			t.Fatal(err)

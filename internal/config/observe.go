@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/headgate/headgate/internal/ascii"
 )
 
 // Observing are the settings of what is told of decisions: metrics, traces, log lines,
@@ -64,7 +66,7 @@ func (o *Observing) validate() error {
 		refuse(o.TraceEndpoint == (StoreURL{}) && o.TraceRatio > 0, "--trace-ratio: there is no collector for traces; hint: --trace-endpoint URL"),
 		o.MetricsEndpoint.checkScheme("metrics-endpoint", "http", "https"),
 		between("metrics-interval", cmp.Or(o.MetricsInterval, minMetricsInterval), minMetricsInterval, maxMetricsInterval),
-		refuse(o.DecisionID != "" && !isToken(o.DecisionID), "--decision-id: not the name of a header field; hint: letters, digits and dashes, at most %d", maxHeader),
+		refuse(o.DecisionID != "" && !isHeader(o.DecisionID), "--decision-id: not the name of a header field; hint: letters, digits and dashes, at most %d", maxHeader),
 		refuse(len(o.NodeName) > maxName || strings.ContainsFunc(o.NodeName, func(r rune) bool { return r <= ' ' || r == 0x7f }),
 			"--node-name: blanks and control characters are not for names, nor more than %d bytes", maxName),
 	)
@@ -91,12 +93,8 @@ func (u StoreURL) checkScheme(name string, schemes ...string) error {
 	return nil
 }
 
-// isToken reports whether s may name a header field of ours.
-func isToken(s string) bool {
-	return len(s) <= maxHeader && !strings.ContainsFunc(s, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-'
-	})
-}
+// isHeader reports whether s may name a header field of ours.
+func isHeader(s string) bool { return len(s) <= maxHeader && ascii.Only(s, "-") }
 
 // Dashboard are the settings of the web dashboard.
 type Dashboard struct {

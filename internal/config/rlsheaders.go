@@ -20,7 +20,7 @@ func (n *RLSHeaderNames) validate(headers string) error {
 	} {
 		switch {
 		case f.value == "" || f.value == defaultOf[RLSHeaderNames](f.field):
-		case !isToken(f.value):
+		case !isHeader(f.value):
 			problems = append(problems, fmt.Errorf("--%s: not the name of a header field; hint: letters, digits and dashes, at most %d", f.name, maxHeader))
 		case headers != "envoy":
 			problems = append(problems, fmt.Errorf("--%s: Envoy is asked to add no such field; hint: --rls-headers envoy, or leave it out", f.name))

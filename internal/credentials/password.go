@@ -3,9 +3,10 @@ package credentials
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
+
+	"github.com/headgate/headgate/internal/regular"
 )
 
 // maxPassword bounds the bytes of a file with a password.
@@ -14,7 +15,7 @@ const maxPassword = 4096
 // ReadPassword returns the password that stands alone in the file at path, without the
 // ends of lines after it. Errors are of type *FileError and hold nothing of the file.
 func ReadPassword(path string) (string, error) {
-	text, err := readSmall(path, maxPassword)
+	text, err := regular.Read(path, maxPassword)
 	if err != nil {
 		return "", &FileError{What: "password file", Path: path, Err: err}
 	}
@@ -37,7 +38,7 @@ const maxFile = 64 << 10
 // ReadFile returns the bytes of a file with credentials, which errors call what. Errors are of
 // type *FileError and hold nothing of the file.
 func ReadFile(what, path string) ([]byte, error) {
-	text, err := readSmall(path, maxFile)
+	text, err := regular.Read(path, maxFile)
 	if err != nil {
 		return nil, &FileError{What: what, Path: path, Err: err}
 	}
@@ -61,23 +62,3 @@ func (e *FileError) Error() string {
 
 // Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.Err }
-
-// readSmall reads a regular file of at most most bytes.
-func readSmall(path string, most int64) ([]byte, error) {
-	// Who is asked about a pipe would wait for its writer.
-	if info, err := os.Stat(path); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a regular file")
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, most+1))
-	if err == nil && int64(len(text)) > most {
-		err = fmt.Errorf("it has more than %d bytes", most)
-	}
-	return text, err
-}

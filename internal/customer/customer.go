@@ -10,18 +10,16 @@ package customer
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/selflimit"
+	"github.com/headgate/headgate/internal/tokenfile"
 	"github.com/headgate/headgate/internal/usagetoken"
 	"github.com/headgate/headgate/internal/usageview"
 	"github.com/headgate/headgate/limit"
@@ -96,16 +94,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-	defer func() {
-		switch cause := recover(); cause {
-		case nil:
-		case http.ErrAbortHandler:
-			panic(cause)
-		default:
-			h.options.OnError(fmt.Errorf("usage endpoint: panic: %v\n%s", cause, debug.Stack()))
-			fail(w, http.StatusInternalServerError, "a bug of Headgate; it is in its log")
-		}
-	}()
+	defer problems.Recover(w, h.options.OnError)
 	grant, because, detail := h.authenticate(r)
 	if detail != "" {
 		h.options.Refusals.Refused(refusals.Usage, because, r, "")
@@ -129,16 +118,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // authenticate returns what the token of a request says, or what is wrong with it. A
 // token in the address is none: addresses are logged on the way.
 func (h *Handler) authenticate(r *http.Request) (grant usagetoken.Grant, because refusals.Reason, detail string) {
-	values := r.Header.Values("Authorization")
-	if len(values) == 0 {
+	token, err := tokenfile.Bearer(r.Header.Values("Authorization"))
+	switch {
+	case err != nil:
+		return grant, refusals.Malformed, err.Error()
+	case token == "":
 		return grant, refusals.NoToken, "no token; hint: Authorization: Bearer TOKEN"
 	}
-	scheme, token, _ := strings.Cut(values[0], " ")
-	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") {
-		return grant, refusals.Malformed, "Authorization is not one bearer token; hint: Authorization: Bearer TOKEN"
-	}
-	grant, err := h.options.Keys.Verify(token, h.options.Now())
-	switch {
+	switch grant, err = h.options.Keys.Verify(token, h.options.Now()); {
 	case err == nil:
 		return grant, refusals.None, ""
 	case errors.Is(err, usagetoken.ErrExpired):
@@ -186,7 +173,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, subject tenant.S
 	default:
 		view := usageview.Of(usage)
 		view.ForTenant()
-		write(w, http.StatusOK, "application/json", view)
+		problems.WriteAs(w, "application/json", http.StatusOK, view)
 	}
 }
 
@@ -195,14 +182,4 @@ func known(u tenantusage.Limit) bool { return u.Unlimited() || u.Counted() }
 
 func fail(w http.ResponseWriter, status int, detail string) {
 	problems.Write(w, status, problems.Of(status, detail))
-}
-
-func write(w http.ResponseWriter, status int, kind string, body any) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		panic(err) // text, numbers and times only
-	}
-	w.Header().Set("Content-Type", kind)
-	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // nobody is there to hear of an error
 }

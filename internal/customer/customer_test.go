@@ -238,7 +238,7 @@ func TestRefusals(t *testing.T) {
 		"in the query":      {"GET", customer.Path + "?token=" + good, nil, 401, "no token"},
 		"basic":             {"GET", customer.Path, []string{"Authorization", "Basic " + good}, 401, "not one bearer token"},
 		"two":               {"GET", customer.Path, append(bearer(good), bearer(good)...), 401, "not one bearer token"},
-		"empty":             {"GET", customer.Path, bearer(""), 401, "the token is not valid"},
+		"empty":             {"GET", customer.Path, bearer(""), 401, "not one bearer token"},
 		"nonsense":          {"GET", customer.Path, bearer("hgut_x"), 401, "the token is not valid"},
 		"of the admin":      {"GET", customer.Path, bearer("hgat_x"), 401, "the token is not valid"},
 		"expired":           {"GET", customer.Path, bearer(ended), 401, "the token has expired"},

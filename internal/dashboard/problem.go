@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 
@@ -33,12 +32,6 @@ func notAllowed(w http.ResponseWriter, allowed string) {
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		panic(err) // strings, integers and times only
-	}
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Content-Type", jsonType)
-	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // nobody is there to hear of an error
+	problems.WriteAs(w, jsonType, status, body)
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/cut"
 	"github.com/headgate/headgate/internal/keyname"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
@@ -99,17 +100,13 @@ const maxField = 256
 // clean returns a copy of s that is printable, on one line, and bounded. It does not leave
 // that to the handler: those of JSON let through what terminals obey.
 func clean(s string) string {
-	cut := ""
+	mark := ""
 	if len(s) > maxField {
-		end := maxField
-		for end > maxField-utf8.UTFMax && !utf8.RuneStart(s[end]) {
-			end--
-		}
-		s, cut = s[:end], "…"
+		s, mark = cut.Text(s, maxField), "…"
 	}
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return strings.Clone(s) + cut
+		return strings.Clone(s) + mark
 	}
 	quoted := strconv.Quote(s)
-	return quoted[1:len(quoted)-1] + cut
+	return quoted[1:len(quoted)-1] + mark
 }

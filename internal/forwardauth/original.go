@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"github.com/headgate/headgate/internal/ascii"
 )
 
 // Bounds of what describes a client's request.
@@ -51,7 +53,7 @@ var hopByHop = [...]string{
 // at, never to be sent. The error wraps ErrMalformed and holds nothing that the
 // client sent.
 func (o *Original) Request(ctx context.Context) (*http.Request, error) {
-	if len(o.Method) > MaxMethod || !isToken(o.Method) {
+	if len(o.Method) > MaxMethod || !ascii.IsToken(o.Method) {
 		return nil, malformed("the method of the client's request is none")
 	}
 	if len(o.Host) > MaxHost || !isHost(o.Host) {
@@ -94,16 +96,6 @@ func parseURI(uri string) (*url.URL, error) {
 		return nil, malformed("the URI of the client's request cannot be read")
 	}
 	return parsed, nil
-}
-
-func isToken(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
-			return false
-		}
-	}
-	return s != ""
 }
 
 // isHost reports whether s can be the value of Host; an empty one can.

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
@@ -58,7 +59,7 @@ type Raiser struct {
 	o Options
 	// known is never changed once it is here; nil: there are none.
 	known atomic.Pointer[raises]
-	wake  chan struct{}
+	wake  sleep.Nudge
 
 	mu      sync.Mutex
 	waiting map[Key]hot
@@ -79,7 +80,7 @@ func New(o Options) *Raiser {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Raiser{o: o, wake: make(chan struct{}, 1), waiting: map[Key]hot{}}
+	return &Raiser{o: o, wake: sleep.NewNudge(), waiting: map[Key]hot{}}
 }
 
 // KeyOf names the bucket with a key.
@@ -122,10 +123,7 @@ func (r *Raiser) Hot(rule string, key []byte) {
 		r.waiting[name] = hot{rule, slices.Clone(key)}
 	}
 	r.mu.Unlock()
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
+	r.wake.Give()
 }
 
 // ruleOf returns the rule of a set with an ID, nil if there is none.

@@ -3,10 +3,10 @@ package httpanswer
 import (
 	"net/http"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/cut"
 	"github.com/headgate/headgate/rules"
 )
 
@@ -63,7 +63,7 @@ func appendParts(dst []byte, req *headgate.Request, s *Summary, parts []rules.Me
 		}
 	}
 	if len(dst) > maxMessageText {
-		dst = append(wholeText(dst[:maxMessageText]), cutMark...)
+		dst = append(cut.Text(dst, maxMessageText), cutMark...)
 	}
 	return dst
 }
@@ -131,21 +131,5 @@ func appendBounded(dst []byte, text string) []byte {
 	if len(text) <= maxEntryInMessage {
 		return append(dst, text...)
 	}
-	from := len(dst)
-	dst = append(dst, text[:maxEntryInMessage]...)
-	return append(dst[:from+len(wholeText(dst[from:]))], cutMark...)
-}
-
-// wholeText returns text without a character that is cut off at its end.
-func wholeText(text []byte) []byte {
-	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
-		tail := text[len(text)-n:]
-		if utf8.RuneStart(tail[0]) {
-			if !utf8.FullRune(tail) {
-				return text[:len(text)-n]
-			}
-			break
-		}
-	}
-	return text
+	return append(append(dst, cut.Text(text, maxEntryInMessage)...), cutMark...)
 }

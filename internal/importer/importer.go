@@ -84,16 +84,6 @@ var sources = map[Source]func(*reader) error{
 	Nginx:        readNginx,
 }
 
-// Sources returns the names of all sources, in order.
-func Sources() []Source {
-	names := []Source{EnvoyProxy}
-	for name := range sources {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
 // Import reads a file of source. An error means that nothing could be made of it: it is no
 // file of that kind, there is no limit in it, or a limit is out of Headgate's bounds. It
 // then begins with the name of the file and, where that is known, the line.

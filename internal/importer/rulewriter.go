@@ -188,7 +188,7 @@ func put(m *yaml.Node, key string, value any) {
 
 // plain reports whether a text is the same without quotes to every reader of YAML.
 func plain(text string) bool {
-	if text == "" || len(text) < 3 {
+	if len(text) < 3 {
 		return false
 	}
 	switch strings.ToLower(text) {

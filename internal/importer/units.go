@@ -2,7 +2,6 @@ package importer
 
 import (
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -44,6 +43,6 @@ func length(d time.Duration) string {
 
 // count reads a whole number from 0 to what fits, in decimal digits alone.
 func count(text string) (int64, bool) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	return n, err == nil && n >= 0 && !strings.HasPrefix(text, "+") && !strings.HasPrefix(text, "-")
+	n, err := strconv.ParseUint(text, 10, 63)
+	return int64(n), err == nil
 }

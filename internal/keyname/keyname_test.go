@@ -120,10 +120,10 @@ func TestHash(t *testing.T) {
 func TestReadHasher(t *testing.T) {
 	dir := t.TempDir()
 	for name, put := range map[string]func(path string) error{
-		"good":                           func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("k", 44)+"\r\n"), 0o600) },
-		"short: the key is too short":    func(path string) error { return os.WriteFile(path, []byte("k\n"), 0o600) },
-		"pipe: it is not a regular file": func(path string) error { return syscall.Mkfifo(path, 0o600) },
-		"long: it has more than 65536 bytes": func(path string) error {
+		"good":                        func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("k", 44)+"\r\n"), 0o600) },
+		"short: the key is too short": func(path string) error { return os.WriteFile(path, []byte("k\n"), 0o600) },
+		"pipe: not a regular file":    func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"long: more than 65536 bytes": func(path string) error {
 			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 20<<30))
 		},
 	} {

@@ -3,6 +3,7 @@ package linelimit
 
 import (
 	"sync"
+	"time"
 
 	"github.com/headgate/headgate/limit"
 )
@@ -18,12 +19,17 @@ type Limiter struct {
 	}
 }
 
+// PerMinute returns the limit of so many lines a minute, and of burst at once.
+func PerMinute(lines, burst int64) *limit.Limit {
+	return limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: lines, Period: time.Minute, Burst: burst})
+}
+
 // MayTell reports whether a line may be written at now, and how many were not
 // since the last.
-func (l *Limiter) MayTell(lines *limit.Limit, now limit.Micros) (untold int, ok bool) {
+func (l *Limiter) MayTell(lines *limit.Limit, now time.Time) (untold int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	state, d := limit.Decide(lines, l.mu.lines, now, 1)
+	state, d := limit.Decide(lines, l.mu.lines, limit.MicrosOf(now), 1)
 	l.mu.lines = state
 	if !d.Allowed {
 		l.mu.untold++

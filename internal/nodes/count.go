@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/internal/regular"
 	"github.com/headgate/headgate/internal/rulesource"
 )
 
@@ -72,7 +73,7 @@ func Remember(static int, dir string) *Count {
 
 // readNodes reads a number of nodes; 0 with an error.
 func readNodes(path string) (int, error) {
-	data, err := rulesource.ReadWhole(path, maxNodesFile)
+	data, err := regular.Read(path, maxNodesFile)
 	if err != nil {
 		return 0, fmt.Errorf("last known number of nodes: %w", err)
 	}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 const (
@@ -36,7 +38,7 @@ type Writer struct {
 	to      io.Writer
 	notice  func(uint64) []byte
 	dropped atomic.Uint64
-	wake    chan struct{} // holds one value while run has something to look at
+	wake    sleep.Nudge   // holds one value while run has something to look at
 	done    chan struct{} // closed when run has ended
 
 	mu struct {
@@ -57,7 +59,7 @@ type line struct {
 
 // New returns a Writer that writes to another one, from one goroutine alone. Close ends it.
 func New(to io.Writer, o Options) *Writer {
-	w := &Writer{to: to, notice: o.Notice, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	w := &Writer{to: to, notice: o.Notice, wake: sleep.NewNudge(), done: make(chan struct{})}
 	go w.run()
 	return w
 }
@@ -105,12 +107,7 @@ func (w *Writer) Close(patience time.Duration) bool {
 }
 
 // look has run look at the queue.
-func (w *Writer) look() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
+func (w *Writer) look() { w.wake.Give() }
 
 // run writes what waits until Close was called and nothing does.
 func (w *Writer) run() {

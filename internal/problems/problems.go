@@ -67,12 +67,15 @@ func Type(status int) string {
 
 // Write answers with body, which is a Body or has one embedded. Header fields but
 // Content-Type are the caller's.
-func Write(w http.ResponseWriter, status int, body any) {
+func Write(w http.ResponseWriter, status int, body any) { WriteAs(w, MediaType, status, body) }
+
+// WriteAs is Write for any body that is JSON, of another media type.
+func WriteAs(w http.ResponseWriter, media string, status int, body any) {
 	text, err := json.Marshal(body)
 	if err != nil {
-		panic(err) // text and numbers only
+		panic(err) // text, numbers and times only
 	}
-	w.Header().Set("Content-Type", MediaType)
+	w.Header().Set("Content-Type", media)
 	w.WriteHeader(status)
 	_, _ = w.Write(append(text, '\n')) // nobody is there to hear of an error
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/headgate/headgate/internal/regular"
 	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/tenant"
@@ -183,7 +184,7 @@ type (
 // there is none. A file that is not whole is refused: with some accounts missing,
 // their tenants would have the quota of others.
 func ReadFile(path string) (accounts []tenant.Account, head Head, err error) {
-	f, err := rulesource.OpenWhole(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, head, fmt.Errorf("read kept accounts: %w", err)
 	}

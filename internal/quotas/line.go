@@ -1,9 +1,13 @@
 package quotas
 
 import (
+	"context"
 	"encoding/json"
+	"slices"
+	"time"
 
 	"github.com/headgate/headgate/internal/strictjson"
+	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
@@ -39,4 +43,35 @@ func ParseLine(data []byte) (Line, error) {
 		return l, &FieldError{err.Path, err.Problem(), column}
 	}
 	return l, nil
+}
+
+// Change makes the account of name what l says, as of now; its actor is still to be filled in.
+// tiers is as for Document.Record.
+func (l *Line) Change(name Name, tiers *tenant.Tiers, now time.Time) sqltenant.Change {
+	if l.Last4 != "" {
+		name.Last4 = l.Last4
+	}
+	return sqltenant.Change{
+		Subject: name.Subject, Version: sqltenant.Anyway, At: now,
+		Edit: func(r *sqltenant.Record) error {
+			r.Last4 = name.Last4
+			whole := l.Filled(r.TopUps, now)
+			return whole.Record(r, tiers)
+		},
+	}
+}
+
+// Changer makes changes, as many as sqltenant.MaxChanges at once.
+type Changer interface {
+	UpdateAll(ctx context.Context, changes []sqltenant.Change) ([]sqltenant.Record, error)
+}
+
+// Write has db make any number of changes, some at a time, until one fails.
+func Write(ctx context.Context, db Changer, changes []sqltenant.Change) error {
+	for some := range slices.Chunk(changes, sqltenant.MaxChanges) {
+		if _, err := db.UpdateAll(ctx, some); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,16 +1,16 @@
 package replay
 
 import (
-	"container/heap"
 	"time"
 
+	"github.com/headgate/headgate/internal/heap"
 	"github.com/headgate/headgate/limit"
 )
 
 // merge is the records of several inputs in the order of their times. Of records at one instant
 // those of the input that was named first come first.
 type merge struct {
-	streams streams
+	streams heap.Queue[*stream] // that with the oldest next record in front
 	reading Reading
 	lacks   [numLacks]int64
 	free    pool
@@ -22,34 +22,35 @@ type merge struct {
 // newMerge looks into all inputs.
 func newMerge(inputs []Input, window time.Duration) (*merge, error) {
 	m := &merge{}
+	m.streams.Before = func(a, b *stream) bool { return a.head < b.head || a.head == b.head && a.index < b.index }
 	for i, input := range inputs {
 		s := &stream{input: input, index: i, window: limit.Micros(window.Microseconds()), reading: &m.reading, lacks: &m.lacks, free: &m.free, waiting: &m.waiting}
+		s.held.Before = func(a, b *Record) bool { return a.At < b.At || a.At == b.At && a.order < b.order }
 		if input.Again && len(inputs) > 1 {
 			if err := s.peek(); err != nil {
 				return nil, err
 			}
 		}
-		m.streams = append(m.streams, s)
+		m.streams.Push(s)
 	}
-	heap.Init(&m.streams)
 	return m, nil
 }
 
 // next returns the next record, nil at the end. It is good until the next call.
 func (m *merge) next() (*Record, error) {
-	for len(m.streams) > 0 {
-		s := m.streams[0]
-		if len(s.held) == 0 || s.lines == nil {
+	for m.streams.Len() > 0 {
+		s := m.streams.First()
+		if s.held.Len() == 0 || s.lines == nil {
 			ok, err := s.fill()
 			if err != nil {
 				return nil, err
 			}
 			if !ok {
-				heap.Pop(&m.streams)
+				m.streams.Pop()
 				continue
 			}
-			heap.Fix(&m.streams, 0)
-			if s = m.streams[0]; s.lines == nil || len(s.held) == 0 {
+			m.streams.Fix(0)
+			if s = m.streams.First(); s.lines == nil || s.held.Len() == 0 {
 				continue
 			}
 		}
@@ -57,7 +58,7 @@ func (m *merge) next() (*Record, error) {
 		if _, err := s.fill(); err != nil {
 			return nil, err
 		}
-		heap.Fix(&m.streams, 0)
+		m.streams.Fix(0)
 		if r.ID != 0 && m.seen.before(r.ID) {
 			m.reading.Twice++
 			m.free.put(r)
@@ -78,30 +79,11 @@ func (m *merge) done(r *Record) { m.free.put(r) }
 
 // close closes what is open.
 func (m *merge) close() {
-	for _, s := range m.streams {
+	for _, s := range m.streams.All() {
 		if s.lines != nil && !s.ended {
 			s.lines.close()
 		}
 	}
-}
-
-// streams is a heap, the one with the oldest next record first.
-type streams []*stream
-
-func (s streams) Len() int { return len(s) }
-func (s streams) Less(i, j int) bool {
-	return s[i].head < s[j].head || s[i].head == s[j].head && s[i].index < s[j].index
-}
-func (s streams) Swap(i, j int) { s[i], s[j] = s[j], s[i] }
-
-// Push implements heap.Interface.
-func (s *streams) Push(x any) { *s = append(*s, x.(*stream)) }
-
-// Pop implements heap.Interface.
-func (s *streams) Pop() any {
-	last := (*s)[len(*s)-1]
-	*s = (*s)[:len(*s)-1]
-	return last
 }
 
 // maxRecent is how many names of records are remembered. One that is there twice has one time,

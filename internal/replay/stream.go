@@ -1,12 +1,12 @@
 package replay
 
 import (
-	"container/heap"
 	"errors"
 	"fmt"
 	"io"
 	"time"
 
+	"github.com/headgate/headgate/internal/heap"
 	"github.com/headgate/headgate/limit"
 )
 
@@ -91,7 +91,7 @@ type stream struct {
 	ended  bool
 	newest limit.Micros
 	count  int64
-	held   records
+	held   heap.Queue[*Record] // the oldest in front
 	// head is the time of the next record; of a stream that is not open, a time that it is not
 	// before.
 	head limit.Micros
@@ -168,15 +168,15 @@ func (s *stream) fill() (ok bool, err error) {
 			return false, err
 		}
 	}
-	for !s.ended && (len(s.held) == 0 || s.newest-s.held[0].At < s.window && *s.waiting < maxHeld) {
+	for !s.ended && (s.held.Len() == 0 || s.newest-s.held.First().At < s.window && *s.waiting < maxHeld) {
 		if err := s.read(); err != nil {
 			return false, err
 		}
 	}
-	if len(s.held) == 0 {
+	if s.held.Len() == 0 {
 		return false, nil
 	}
-	s.head = s.held[0].At
+	s.head = s.held.First().At
 	return true, nil
 }
 
@@ -222,7 +222,7 @@ func (s *stream) read() error {
 	s.count++
 	r.order = s.count
 	s.newest = max(s.newest, r.At)
-	heap.Push(&s.held, r)
+	s.held.Push(r)
 	*s.waiting++
 	return nil
 }
@@ -230,27 +230,7 @@ func (s *stream) read() error {
 // take returns the oldest record that is held.
 func (s *stream) take() *Record {
 	*s.waiting--
-	return heap.Pop(&s.held).(*Record)
-}
-
-// records is a heap of records, the oldest first.
-type records []*Record
-
-func (r records) Len() int { return len(r) }
-func (r records) Less(i, j int) bool {
-	return r[i].At < r[j].At || r[i].At == r[j].At && r[i].order < r[j].order
-}
-func (r records) Swap(i, j int) { r[i], r[j] = r[j], r[i] }
-
-// Push implements heap.Interface.
-func (r *records) Push(x any) { *r = append(*r, x.(*Record)) }
-
-// Pop implements heap.Interface.
-func (r *records) Pop() any {
-	last := (*r)[len(*r)-1]
-	(*r)[len(*r)-1] = nil
-	*r = (*r)[:len(*r)-1]
-	return last
+	return s.held.Pop()
 }
 
 // DefaultWindow is by how much lines may be out of order where nothing else is said: Envoy logs

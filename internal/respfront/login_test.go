@@ -28,7 +28,7 @@ func token(t *testing.T, rights ...string) (token, line string) {
 
 // TestLogin: who shows a token may do what it is good for, and nobody else anything.
 func TestLogin(t *testing.T) {
-	all, allLine := token(t, callers.Rights()...)
+	all, allLine := token(t, headgate.RightCheck, headgate.RightNameLimits, headgate.RightGiveBack, headgate.RightReserve, headgate.RightExplain)
 	checks, checksLine := token(t, "check")
 	elsewhere, elsewhereLine := token(t, "check")
 	b := newBench(t, "tokens:\n"+allLine+checksLine+elsewhereLine+"    listeners: [http]\n", headgate.Rights{})

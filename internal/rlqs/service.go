@@ -59,6 +59,9 @@ type Service struct {
 
 // New returns a Service.
 func New(o Options) *Service {
+	if o.Enter == nil {
+		o.Enter = func(context.Context) error { return nil }
+	}
 	s := &Service{options: o, addresses: shares.New(addressStreams, func() struct{} { return struct{}{} }), ending: make(chan struct{})}
 	s.ledger = &ledger{decider: o.Decider, store: o.Store, node: limit.NewHold(), counts: &s.counts, buckets: map[string]*bucket{}}
 	return s
@@ -70,14 +73,6 @@ const Method = rlqspb.RateLimitQuotaService_StreamRateLimitQuotas_FullMethodName
 // Register registers the service.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	rlqspb.RegisterRateLimitQuotaServiceServer(r, s)
-}
-
-// Enter returns what answers who makes the call of ctx and may not.
-func (s *Service) Enter(ctx context.Context) error {
-	if s.options.Enter == nil {
-		return nil
-	}
-	return s.options.Enter(ctx)
 }
 
 // Drain ends all streams. Envoy keeps its assignments until they end, and opens the stream
@@ -92,7 +87,7 @@ func (s *Service) StreamRateLimitQuotas(stream rlqspb.RateLimitQuotaService_Stre
 			err = status.Error(codes.Internal, "a bug; the log of headgate has more")
 		}
 	}()
-	if err := s.Enter(stream.Context()); err != nil {
+	if err := s.options.Enter(stream.Context()); err != nil {
 		return err
 	}
 	defer s.streams.Add(-1)

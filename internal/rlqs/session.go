@@ -50,7 +50,7 @@ func (s *session) run(stream rlqspb.RateLimitQuotaService_StreamRateLimitQuotasS
 				return m.Err
 			}
 			// A credential may have ended since, or have been taken back.
-			err := s.service.Enter(ctx)
+			err := s.service.options.Enter(ctx)
 			if err != nil {
 				return err
 			}
@@ -58,7 +58,7 @@ func (s *session) run(stream rlqspb.RateLimitQuotaService_StreamRateLimitQuotasS
 				return err
 			}
 		case <-alarm.C:
-			if err := s.service.Enter(ctx); err != nil {
+			if err := s.service.options.Enter(ctx); err != nil {
 				return err
 			}
 			told = s.service.ledger.wake(unending(ctx), s, now())

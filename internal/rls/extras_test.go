@@ -14,6 +14,9 @@ import (
 	"github.com/headgate/headgate/rules"
 )
 
+// envoyHeaders are the names that envoyproxy/ratelimit uses unless told otherwise.
+var envoyHeaders = HeaderNames{Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"}
+
 func TestResponseHeaders(t *testing.T) {
 	modern, err := httpanswer.New(httpanswer.Options{OmitX: true})
 	if err != nil {
@@ -29,9 +32,9 @@ func TestResponseHeaders(t *testing.T) {
 	}{
 		{"off, allowed", Options{}, true, allowedVerdict(), map[string]string{}},
 		{"off, denied", Options{}, false, denied(), map[string]string{"retry-after": "42"}},
-		{"as envoyproxy/ratelimit, allowed", Options{Headers: DefaultHeaderNames()}, true, allowedVerdict(),
+		{"as envoyproxy/ratelimit, allowed", Options{Headers: envoyHeaders}, true, allowedVerdict(),
 			map[string]string{"RateLimit-Limit": "100", "RateLimit-Remaining": "99", "RateLimit-Reset": "60"}},
-		{"as envoyproxy/ratelimit, denied", Options{Headers: DefaultHeaderNames()}, false, denied(),
+		{"as envoyproxy/ratelimit, denied", Options{Headers: envoyHeaders}, false, denied(),
 			map[string]string{"RateLimit-Limit": "5", "RateLimit-Remaining": "0", "RateLimit-Reset": "42", "retry-after": "42"}},
 		{"other names", Options{Headers: custom}, true, allowedVerdict(), map[string]string{"x-limit": "100", "x-reset": "60"}},
 		{"modern, denied", Options{Answer: modern}, false, denied(), map[string]string{
@@ -80,7 +83,7 @@ func TestBodyOfADenial(t *testing.T) {
 			}
 			for name, quiet := range map[string]*service{
 				"allowed":  newService(Options{Answer: answer, Checker: says(true, allowedVerdict())}),
-				"as Envoy": newService(Options{Headers: DefaultHeaderNames(), Checker: says(false, denied())}),
+				"as Envoy": newService(Options{Headers: envoyHeaders, Checker: says(false, denied())}),
 				"plain":    newService(Options{Checker: says(false, denied())}),
 			} {
 				if got, err := ask(t, quiet, benchRequest()); err != nil || got.RawBody != nil || headersOf(got)["content-type"] != "" {
@@ -92,7 +95,7 @@ func TestBodyOfADenial(t *testing.T) {
 }
 
 func TestNoHeadersWhereNothingLimits(t *testing.T) {
-	got, err := ask(t, newService(Options{Checker: allow, Headers: DefaultHeaderNames()}), benchRequest())
+	got, err := ask(t, newService(Options{Checker: allow, Headers: envoyHeaders}), benchRequest())
 	if err != nil || len(got.ResponseHeadersToAdd) != 0 {
 		t.Errorf("headers %v, error %v", got.GetResponseHeadersToAdd(), err)
 	}

@@ -142,7 +142,7 @@ func TestSoftLimitsAddHeadersToTheRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, o := range map[string]Options{"as HTTP": {Answer: answer}, "as envoyproxy/ratelimit": {Headers: DefaultHeaderNames()}} {
+	for name, o := range map[string]Options{"as HTTP": {Answer: answer}, "as envoyproxy/ratelimit": {Headers: envoyHeaders}} {
 		o.Checker = limiter(t, softRules, rulefile.Options{}, false, &now)
 		got, err := ask(t, newService(o), parseRequest(t, "d: late=x"))
 		if err != nil {

@@ -20,12 +20,6 @@ type HeaderNames struct {
 	Reset string
 }
 
-// DefaultHeaderNames are the names that envoyproxy/ratelimit uses unless told
-// otherwise.
-func DefaultHeaderNames() HeaderNames {
-	return HeaderNames{Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"}
-}
-
 const retryAfterHeader = "retry-after"
 
 // contentTypeHeader names what the body is. Without it Envoy calls every body text/plain.

@@ -105,7 +105,7 @@ func FuzzCall(f *testing.F) {
 	var panicked any
 	s := newService(Options{
 		Checker:         limiter(f, fivePerMinute, rulefile.Options{}, false, &now),
-		Headers:         DefaultHeaderNames(),
+		Headers:         envoyHeaders,
 		DynamicMetadata: true,
 		OnPanic:         func(cause any, stack []byte) { panicked = fmt.Sprintf("%v\n%s", cause, stack) },
 	})

@@ -181,7 +181,7 @@ descriptors:
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newService(Options{Checker: l, Headers: DefaultHeaderNames()})
+	s := newService(Options{Checker: l, Headers: envoyHeaders})
 	for request, want := range map[string]string{
 		"d: open=x":            "OK: OK",
 		"d: closed=x":          "OVER: OVER",

@@ -90,7 +90,7 @@ func TestDecisionID(t *testing.T) {
 			resp.Allowed, resp.Verdicts = verdict.Decision.Allowed, append(resp.Verdicts[:0], verdict)
 			return nil
 		})
-		for _, o := range []Options{{Answer: answer}, {Headers: DefaultHeaderNames()}} {
+		for _, o := range []Options{{Answer: answer}, {Headers: envoyHeaders}} {
 			o.Checker = recording
 			want := ""
 			if o.Answer != nil {

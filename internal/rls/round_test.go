@@ -94,7 +94,7 @@ func doorService(t rapid.TB, s store.Store, now func() time.Time) *service {
 	few := l.Door(headgate.DoorOptions{Rights: rights})
 	rights.GiveBack, rights.NameLimits = true, true
 	all := l.Door(headgate.DoorOptions{Rights: rights})
-	return newService(Options{Checker: few, Now: now, Headers: DefaultHeaderNames(), OnPanic: func(any, []byte) {}, Admit: func(from Caller) (Checker, error) {
+	return newService(Options{Checker: few, Now: now, Headers: envoyHeaders, OnPanic: func(any, []byte) {}, Admit: func(from Caller) (Checker, error) {
 		switch token := from.values(ownToken); {
 		case len(token) == 0:
 			return few, nil

@@ -291,7 +291,7 @@ func TestPanicInDecodingAllows(t *testing.T) {
 
 // What a call leaves in the pool must not show in the next one.
 func TestCallsShareNothing(t *testing.T) {
-	s := newService(Options{DynamicMetadata: true, Headers: DefaultHeaderNames(), Checker: script(
+	s := newService(Options{DynamicMetadata: true, Headers: envoyHeaders, Checker: script(
 		func(_ context.Context, req *headgate.Request, resp *headgate.Response) error {
 			resp.Allowed = req.Domain != "deny"
 			v := allowedVerdict()

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/headgate/headgate/internal/regular"
 	"github.com/headgate/headgate/rules/rulefile"
 )
 
@@ -53,7 +54,7 @@ func loadLastGood(dir string) (snapshot, time.Time, error) {
 	if dir == "" {
 		return snapshot{}, time.Time{}, errors.New("no last good rules: no state directory; hint: --state-dir keeps them")
 	}
-	data, err := ReadWhole(filepath.Join(dir, lastGoodName), maxLastGood)
+	data, err := regular.Read(filepath.Join(dir, lastGoodName), maxLastGood)
 	if errors.Is(err, fs.ErrNotExist) {
 		return snapshot{}, time.Time{}, fmt.Errorf("no last good rules in %s", dir)
 	}

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/headgate/headgate/internal/regular"
 	"github.com/headgate/headgate/rules/rulefile"
 )
 
@@ -219,13 +220,9 @@ func (r *reader) file(name, real string) error {
 }
 
 func readFile(name, real string) ([]byte, error) {
-	// A named pipe would block the open, so that the kind is asked first.
-	info, err := os.Stat(real)
+	info, err := regular.Stat(real)
 	if err != nil {
 		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a regular file (%s)", name, info.Mode().Type())
 	}
 	if info.Size() > maxFileBytes {
 		return nil, fmt.Errorf("%s: %d MiB, larger than %d MiB; hint: is this a rule file?", name, info.Size()>>20, maxFileBytes>>20)

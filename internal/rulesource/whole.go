@@ -96,35 +96,3 @@ func syncDir(dir string) error {
 	defer d.Close()
 	return d.Sync()
 }
-
-// ReadWhole reads what WriteWhole has written to path, if it has at most so many bytes. What
-// stands in its place and is no file is an error: to open a named pipe would wait for a writer.
-// Of a file that is not there it says so by fs.ErrNotExist.
-func ReadWhole(path string, most int64) ([]byte, error) {
-	f, err := OpenWhole(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > most {
-		return nil, fmt.Errorf("%s: %d bytes; hint: at most %d", path, info.Size(), most)
-	}
-	return io.ReadAll(io.LimitReader(f, most)) // it may grow meanwhile
-}
-
-// OpenWhole opens what WriteWhole has written to path, to be read. What stands in its place and
-// is no file is an error, as for ReadWhole.
-func OpenWhole(path string) (*os.File, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a regular file (%s)", path, info.Mode().Type())
-	}
-	return os.Open(path)
-}

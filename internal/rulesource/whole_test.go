@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -64,17 +63,5 @@ func TestWriteWholeThatFails(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 || !entries[0].IsDir() {
 		t.Errorf("there is %v, %v", entries, err)
-	}
-}
-
-// A file is read up to its bound, and one that is larger not at all.
-func TestReadWholeIsBounded(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "nodes")
-	write(t, path, "1234")
-	if text, err := ReadWhole(path, 4); err != nil || string(text) != "1234" {
-		t.Errorf("%q, %v", text, err)
-	}
-	if text, err := ReadWhole(path, 3); err == nil || !strings.Contains(err.Error(), "4 bytes; hint: at most 3") || text != nil {
-		t.Errorf("%q, %v", text, err)
 	}
 }

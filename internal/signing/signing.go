@@ -8,10 +8,11 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
+
+	"github.com/headgate/headgate/internal/regular"
 )
 
 const (
@@ -30,7 +31,11 @@ type Signer struct {
 
 // LoadSigner reads a private key of Ed25519 in PEM. Errors hold nothing of it.
 func LoadSigner(path string) (*Signer, error) {
-	data, mode, err := readKeys(path)
+	data, err := regular.Read(path, maxKeyFile)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +43,7 @@ func LoadSigner(path string) (*Signer, error) {
 	if block != nil {
 		if key, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
 			if private, ok := key.(ed25519.PrivateKey); ok {
-				return &Signer{private, mode.Perm()&everybody != 0}, nil
+				return &Signer{private, info.Mode().Perm()&everybody != 0}, nil
 			}
 		}
 	}
@@ -63,7 +68,7 @@ type Verifier struct{ keys []ed25519.PublicKey }
 
 // LoadVerifier reads 1 to MaxKeys public keys of Ed25519 in PEM, one after the other.
 func LoadVerifier(path string) (*Verifier, error) {
-	data, _, err := readKeys(path)
+	data, err := regular.Read(path, maxKeyFile)
 	if err != nil {
 		return nil, err
 	}
@@ -94,28 +99,4 @@ func (v *Verifier) Signed(text []byte, signature string) bool {
 		return false
 	}
 	return slices.ContainsFunc(v.keys, func(key ed25519.PublicKey) bool { return ed25519.Verify(key, text, raw) })
-}
-
-// readKeys reads a regular file, and what others may do with it.
-func readKeys(path string) ([]byte, fs.FileMode, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, 0, err
-	}
-	if !info.Mode().IsRegular() { // a pipe would wait for its writer
-		return nil, 0, fmt.Errorf("%s: not a regular file (%s); hint: is this the right file?", path, info.Mode().Type())
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1)) // it may grow meanwhile
-	if err == nil && len(data) > maxKeyFile {
-		err = fmt.Errorf("%s: too large; hint: is this the right file?", path)
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	return data, info.Mode(), nil
 }

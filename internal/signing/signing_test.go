@@ -114,7 +114,7 @@ func TestBadKeyFiles(t *testing.T) {
 	large := filepath.Join(t.TempDir(), "large")
 	write(t, large, make([]byte, maxKeyFile+1))
 	for _, path := range []string{private, large, filepath.Join(t.TempDir(), "absent")} {
-		if _, err := LoadVerifier(path); err == nil || strings.Contains(err.Error(), "PRIVATE") || strings.Contains(err.Error(), "too large") != (path == large) {
+		if _, err := LoadVerifier(path); err == nil || strings.Contains(err.Error(), "PRIVATE") || strings.Contains(err.Error(), "more than") != (path == large) {
 			t.Errorf("%v", err)
 		}
 	}

@@ -1,11 +1,11 @@
 package simulate
 
 import (
-	"container/heap"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 
+	"github.com/headgate/headgate/internal/heap"
 	"github.com/headgate/headgate/limit"
 )
 
@@ -20,7 +20,7 @@ type source struct {
 	nodes   []node // none is the exact log
 	judge   judge
 	next    func() float64
-	again   retries
+	again   heap.Queue[request] // those that are made again
 	// The times of the first request at the earliest, of the first that counts, and after the last.
 	start, from, end limit.Micros
 	countsDenied     bool
@@ -46,6 +46,7 @@ func newSource(o Options, w Workload, load float64, number int, limits []*limit.
 	s := &source{
 		w: w, choices: random(o.Seed, "choices", w, load, number), judge: judge{period: period, quota: int(o.Quota)},
 		start: era - era%period + period - phase, part: max(1, period/100), countsDenied: o.OpenLoop,
+		again: heap.Queue[request]{Before: func(a, b request) bool { return a.at < b.at }},
 	}
 	for _, l := range limits {
 		s.nodes = append(s.nodes, node{limit: l})
@@ -72,8 +73,8 @@ func (s *source) run() {
 	first := request{at: s.start + limit.Micros(s.next())}
 	for {
 		q := first
-		if len(s.again) > 0 && s.again[0].at <= first.at {
-			q = heap.Pop(&s.again).(request)
+		if s.again.Len() > 0 && s.again.First().at <= first.at {
+			q = s.again.Pop()
 		} else {
 			first = request{at: s.start + limit.Micros(s.next())}
 		}
@@ -98,7 +99,7 @@ func (s *source) decide(q request) {
 		s.count(q.at, allowed, room)
 	}
 	if !allowed && s.w.again != nil && q.tries+1 < maxTries {
-		heap.Push(&s.again, request{q.at + s.w.again(s.choices, wait), q.tries + 1})
+		s.again.Push(request{q.at + s.w.again(s.choices, wait), q.tries + 1})
 	}
 }
 
@@ -143,21 +144,4 @@ func (s *source) peak() float64 {
 type request struct {
 	at    limit.Micros
 	tries int
-}
-
-// retries is a heap of requests that will be made again.
-type retries []request
-
-func (r retries) Len() int           { return len(r) }
-func (r retries) Less(i, j int) bool { return r[i].at < r[j].at }
-func (r retries) Swap(i, j int)      { r[i], r[j] = r[j], r[i] }
-
-// Push implements heap.Interface.
-func (r *retries) Push(x any) { *r = append(*r, x.(request)) }
-
-// Pop implements heap.Interface.
-func (r *retries) Pop() any {
-	last := (*r)[len(*r)-1]
-	*r = (*r)[:len(*r)-1]
-	return last
 }

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/headgate/headgate/internal/regular"
 	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/internal/strictjson"
 )
@@ -87,8 +88,8 @@ func (f *Follower) keep(r *reply, full bool) error {
 	if f.kept > maxKept {
 		return nil // all is fetched anew as soon as there is a newer file
 	}
-	if info, err := os.Stat(f.keptPath()); err == nil && !info.Mode().IsRegular() { // a pipe would wait for its reader
-		return fmt.Errorf("%s: not a regular file (%s)", f.keptPath(), info.Mode().Type())
+	if _, err := regular.Stat(f.keptPath()); err != nil { // a pipe would wait for its reader
+		return err
 	}
 	out, err := os.OpenFile(f.keptPath(), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
@@ -102,7 +103,7 @@ func (f *Follower) keep(r *reply, full bool) error {
 // restore puts in force what was kept. Answers after one that is not whole, as a process
 // that was killed leaves it, are passed over.
 func (f *Follower) restore() error {
-	file, err := rulesource.OpenWhole(f.keptPath())
+	file, err := regular.Open(f.keptPath())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/headgate/headgate/internal/accountfile"
 	"github.com/headgate/headgate/internal/problems"
-	"github.com/headgate/headgate/internal/rulesource"
+	"github.com/headgate/headgate/internal/regular"
 	"github.com/headgate/headgate/internal/signing"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -84,7 +84,7 @@ func (p *Publisher) SetBase(f *accountfile.File) error {
 
 // sumOf returns the SHA-256 of a file and its size.
 func sumOf(path string) (sum string, size int64, err error) {
-	f, err := rulesource.OpenWhole(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return "", 0, err
 	}

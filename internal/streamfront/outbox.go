@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/headgate/headgate/internal/rls"
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 // fullMessage is from how many bytes on no further answer goes into the same message. Clients of
@@ -16,7 +17,7 @@ type outbox struct {
 	// messages are encoded CheckResponses with what they weigh; more answers go into the last.
 	messages []outgoing
 	// ready has an element while there are messages.
-	ready chan struct{}
+	ready sleep.Nudge
 }
 
 // outgoing is a message, and the room that is free once it is written.
@@ -25,7 +26,7 @@ type outgoing struct {
 	weight  int64
 }
 
-func newOutbox() *outbox { return &outbox{ready: make(chan struct{}, 1)} }
+func newOutbox() *outbox { return &outbox{ready: sleep.NewNudge()} }
 
 // putSome adds the answers to some checks of a page.
 func (o *outbox) putSome(p *page, answered []*rls.Asked) {
@@ -65,12 +66,7 @@ func (o *outbox) open() *outgoing {
 func (o *outbox) close(p *page) { o.messages[len(o.messages)-1].weight += p.weight }
 
 // tell says that there are messages.
-func (o *outbox) tell() {
-	select {
-	case o.ready <- struct{}{}:
-	default:
-	}
-}
+func (o *outbox) tell() { o.ready.Give() }
 
 // take returns the messages, which are the caller's then.
 func (o *outbox) take() []outgoing {

@@ -73,6 +73,9 @@ type Service struct {
 
 // New returns a Service.
 func New(o Options) *Service {
+	if o.Enter == nil {
+		o.Enter = func(context.Context) error { return nil }
+	}
 	return &Service{
 		options: o, room: semaphore.NewWeighted(processRoom), deciding: semaphore.NewWeighted(maxDeciding),
 		addresses: shares.New(addressStreams, newAddress),
@@ -103,14 +106,6 @@ type checker interface {
 // Register registers the service.
 func (s *Service) Register(r grpc.ServiceRegistrar) { r.RegisterService(&serviceDesc, s) }
 
-// Enter returns what answers who makes the call of ctx and may not.
-func (s *Service) Enter(ctx context.Context) error {
-	if s.options.Enter == nil {
-		return nil
-	}
-	return s.options.Enter(ctx)
-}
-
 // Drain ends all calls gently, and those that are still made as soon as they have had one
 // message decided, so that a client comes on wherever it is sent. It belongs right before the
 // end of connections.
@@ -124,7 +119,7 @@ func (s *Service) check(stream grpc.ServerStream) (err error) {
 			err = errBug
 		}
 	}()
-	if err := s.Enter(stream.Context()); err != nil {
+	if err := s.options.Enter(stream.Context()); err != nil {
 		return err
 	}
 	defer s.streams.Add(-1)

@@ -84,7 +84,7 @@ func serve(t testing.TB, own bool, checker rls.Checker, change func(*Options)) *
 	}
 	service := New(o)
 	service.unreadFor, service.newcomer = waits.Patience, waits.Patience
-	envoy.Serve(service.Register, Method, service.Enter)
+	envoy.Serve(service.Register, Method, service.options.Enter)
 	envoy.OnDrain = service.Drain
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -123,7 +123,7 @@ func causeOf(ctx context.Context) error {
 // take has a message decided once there is room for it.
 func (s *session) take(ctx context.Context, message rls.Frame, first bool) error {
 	// A credential may have ended since, or have been taken back.
-	if err := s.service.Enter(ctx); err != nil {
+	if err := s.service.options.Enter(ctx); err != nil {
 		return err
 	}
 	c := &s.service.counts

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/headgate/headgate/internal/ascii"
 )
 
 // statusTooLarge is the HTTP status of a body with too many elements.
@@ -115,12 +117,7 @@ func written(name string) string {
 
 // isPlain reports whether name can stand in a path as it is.
 func isPlain(name string) bool {
-	for i := 0; i < len(name); i++ {
-		if c := name[i]; c != '_' && (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	return name != "" && len(name) <= maxEcho
+	return name != "" && len(name) <= maxEcho && ascii.Only(name, "_")
 }
 
 // InElement puts an index before the path of err.

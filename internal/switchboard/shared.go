@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headgate/headgate/internal/regular"
 	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/store"
@@ -176,7 +177,7 @@ func (s *Shared) load() {
 	if s.options.File == "" {
 		return
 	}
-	data, err := rulesource.ReadWhole(s.options.File, store.MaxRegister)
+	data, err := regular.Read(s.options.File, store.MaxRegister)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}

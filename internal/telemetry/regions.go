@@ -17,12 +17,7 @@ func (m *Metrics) WatchRegions(home string, read func() regional.Stats) {
 	type s = *regional.Stats
 	renewals := prometheus.NewDesc("headgate_regions_renewal_duration_seconds", "Time that questions to the home for leases took, including those that were not answered.", nil, labels)
 	m.register.MustRegister(homeCollector{renewals, sampled[regional.Stats]{read, []metric[regional.Stats]{
-		gaugeOf("headgate_regions_home_up", "1 while the home answered the last question, else 0.", labels, func(s s) float64 {
-			if s.Connected {
-				return 1
-			}
-			return 0
-		}),
+		gaugeOf("headgate_regions_home_up", "1 while the home answered the last question, else 0.", labels, func(s s) float64 { return oneIf(s.Connected) }),
 		gaugeOf("headgate_regions_home_heard_seconds", "Time since the home answered; 0 before the first answer.", labels, func(s s) float64 { return s.Heard.Seconds() }),
 		gaugeOf("headgate_regions_round_trip_seconds", "Time that the last answer of the home took.", labels, func(s s) float64 { return s.RoundTrip.Seconds() }),
 		gaugeOf("headgate_regions_epoch_age_seconds", "Age of the epoch of the home: limits are leased once it is older than they remember. Some 57 years where somebody has vouched for it.", labels, func(s s) float64 { return s.EpochAge.Seconds() }),

@@ -16,12 +16,7 @@ func (m *Metrics) WatchSharedRegions(read func() view.Regions) {
 	}
 	m.register.MustRegister(newListed(func() []told { return read().Told }, []string{"region"}, func(t *told) []string { return []string{t.Region} }, []listedMetric[told]{
 		{nowValue, "headgate_regions_told_up", "1 while the store of the region hears what passes here, 0 while it is silent; no series before there was anything to tell.",
-			func(t *told) float64 {
-				if t.State == view.PeerHeard {
-					return 1
-				}
-				return 0
-			}, func(t *told) bool { return t.State != view.PeerUnheard }},
+			func(t *told) float64 { return oneIf(t.State == view.PeerHeard) }, func(t *told) bool { return t.State != view.PeerUnheard }},
 		of(nowValue, "headgate_regions_told_lag_seconds", "Time for which the store of the region had not heard of hits worth telling, in the last round: from when they were more than the floor.", func(t *told) float64 { return t.Lag }),
 		of(nowValue, "headgate_regions_told_lag_bound_seconds", "Age beyond which hits count as told too late.", func(t *told) float64 { return t.LagBound }),
 		of(nowValue, "headgate_regions_told_unheard_hits", "Hits, over all keys, that the store of the region had not heard of in the last round.", func(t *told) float64 { return float64(t.Unheard) }),

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/headgate/headgate/internal/rulesource"
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/internal/switchboard"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/rules/rulefile"
@@ -33,7 +34,7 @@ type documents struct {
 	// likewise for rules. No switch waits for rules: of very many they take seconds.
 	applying, compiling sync.Mutex
 	// changed holds one value while rules are to be put in force.
-	changed chan struct{}
+	changed sleep.Nudge
 	mu      struct {
 		sync.Mutex
 		known    bool // something was read, of the database or of the file
@@ -144,12 +145,7 @@ func (d *documents) compileNow() {
 }
 
 // compileSoon asks compile for the rules that were read last.
-func (d *documents) compileSoon() {
-	select {
-	case d.changed <- struct{}{}:
-	default: // it was asked already
-	}
-}
+func (d *documents) compileSoon() { d.changed.Give() }
 
 // Switches returns the switches in force.
 func (t *Source) Switches() []switches.Switch {

@@ -36,7 +36,7 @@ const (
 
 // tenantLines is how many lines the trouble of one kind gets in the log: five at
 // once, one in a minute on average.
-var tenantLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 1, Period: time.Minute, Burst: 5})
+var tenantLines = linelimit.PerMinute(1, 5)
 
 var (
 	errNoTenants      = errors.New("what tenants may use is not known yet: the database of tenants has not answered")
@@ -110,14 +110,14 @@ type Source struct {
 	publishing sync.WaitGroup
 	follower   *snapfeed.Follower // nil: there is a database, or none of what it would say
 	// changed holds one value while something is to be kept.
-	changed chan struct{}
+	changed sleep.Nudge
 	// kept is what the file has; only keep uses it.
 	kept keptVersions
 }
 
 // New returns a Source that has read its file of tiers.
 func New(o Options) (*Source, error) {
-	t := &Source{Options: o, changed: make(chan struct{}, 1), kept: keptVersions{accounts: -1}, replica: newReplica(o.Replica)}
+	t := &Source{Options: o, changed: sleep.NewNudge(), kept: keptVersions{accounts: -1}, replica: newReplica(o.Replica)}
 	if err := t.loadTiers(); err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func documentsOf(t *Source) *documents {
 	switching := switchboard.NewInForce(t.Limiter, t.Logger)
 	switching.OnRaise = t.OnRaise
 	return &documents{
-		switching: switching, rules: t.Rules, tiers: t.storedTiers, logger: t.Logger, changed: make(chan struct{}, 1),
+		switching: switching, rules: t.Rules, tiers: t.storedTiers, logger: t.Logger, changed: sleep.NewNudge(),
 	}
 }
 
@@ -274,19 +274,14 @@ func (t *Source) documentsChangedTo(s sqltenant.Settings) {
 }
 
 // keepSoon asks keep to write the file.
-func (t *Source) keepSoon() {
-	select {
-	case t.changed <- struct{}{}:
-	default:
-	}
-}
+func (t *Source) keepSoon() { t.changed.Give() }
 
 // tell notes that reading accounts has failed, or works again (nil), or that one of
 // them cannot be used.
 func (t *Source) tell(err error) {
 	if errors.Is(err, sqltenant.ErrInvalid) {
-		if untold, ok := t.skipped.MayTell(tenantLines, limit.MicrosOf(time.Now())); ok {
-			t.Logger.Error("invalid entries in the tenant database ignored", "error", err, "untold", untold)
+		if untold, ok := t.skipped.MayTell(tenantLines, time.Now()); ok {
+			t.Logger.Error("invalid entries in the tenant database ignored", "error", err, "others_since", untold)
 		}
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 
+	"github.com/headgate/headgate/internal/regular"
 	"github.com/headgate/headgate/internal/rulesource"
 )
 
@@ -82,7 +83,7 @@ func (t *Timeline) Keep(path string) error {
 // Recall reads minutes that were kept. Of a file that is not there it says so by fs.ErrNotExist; no error
 // changes anything.
 func (t *Timeline) Recall(path string) error {
-	data, err := rulesource.ReadWhole(path, int64(len(mark)+minutes*slotSize+crc32.Size))
+	data, err := regular.Read(path, int64(len(mark)+minutes*slotSize+crc32.Size))
 	if err != nil {
 		return fmt.Errorf("recall the timeline: %w", err)
 	}

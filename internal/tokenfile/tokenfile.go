@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/internal/ascii"
 	"github.com/headgate/headgate/internal/yamlfile"
 )
 
@@ -77,11 +78,7 @@ func (l Line) String() string {
 
 // CheckName refuses a name that logs and files could not show as it is.
 func CheckName(name string) error {
-	const others = "-_.@"
-	bad := func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(others, r))
-	}
-	if name == "" || len(name) > MaxName || strings.ContainsFunc(name, bad) {
+	if name == "" || len(name) > MaxName || !ascii.Only(name, "-_.@") {
 		return fmt.Errorf("the name of a token; hint: 1 to %d letters, digits, '-', '_', '.' or '@'", MaxName)
 	}
 	return nil

@@ -2,7 +2,6 @@ package tracing
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -10,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/cut"
 	"github.com/headgate/headgate/store"
 )
 
@@ -89,14 +89,7 @@ const maxText = 256
 
 // text returns a copy of s, bounded and valid: OTLP has no other strings.
 func text(s string) string {
-	if len(s) > maxText {
-		end := maxText
-		for end > maxText-utf8.UTFMax && !utf8.RuneStart(s[end]) {
-			end--
-		}
-		s = s[:end]
-	}
-	return strings.Clone(strings.ToValidUTF8(s, "\ufffd"))
+	return strings.Clone(strings.ToValidUTF8(cut.Text(s, maxText), "\ufffd"))
 }
 
 // resourceOf says who makes the spans, by OpenTelemetry's conventions for services.

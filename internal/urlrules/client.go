@@ -69,7 +69,7 @@ type Options struct {
 type Client struct {
 	o     Options
 	have  []document // of each source
-	hurry chan struct{}
+	hurry sleep.Nudge
 }
 
 // document is what a source has answered with.
@@ -84,16 +84,11 @@ func New(o Options) *Client {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Client{o: o, have: make([]document, len(o.Sources)), hurry: make(chan struct{}, 1)}
+	return &Client{o: o, have: make([]document, len(o.Sources)), hurry: sleep.NewNudge()}
 }
 
 // Ask has the next round begin soon. It returns at once.
-func (c *Client) Ask() {
-	select {
-	case c.hurry <- struct{}{}:
-	default: // it will
-	}
-}
+func (c *Client) Ask() { c.hurry.Give() }
 
 // Read asks every source once, and returns their documents. It may be called before Run, and
 // not beside it.

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
+	"github.com/headgate/headgate/internal/ascii"
 	"github.com/headgate/headgate/overload"
 )
 
@@ -36,18 +36,11 @@ type Options struct {
 	Now func() time.Time
 }
 
-// tokenBytes are the bytes of a field name besides letters and digits (RFC 9110,
-// section 5.6.2).
-const tokenBytes = "!#$%&'*+-.^_`|~"
-
 // CheckHeader says why name cannot be that of a header field. "" is none, and
 // fine.
 func CheckHeader(name string) error {
-	for _, r := range name {
-		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
-		if !letter && !strings.ContainsRune(tokenBytes, r) {
-			return fmt.Errorf("header %.80q is no field name; it has letters, digits and hyphens", name)
-		}
+	if name != "" && !ascii.IsToken(name) {
+		return fmt.Errorf("header %.80q is no field name; it has letters, digits and hyphens", name)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/headgate/headgate/internal/ascii"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 )
@@ -140,7 +141,7 @@ func (d *decoder) tiers(f field) map[string]rules.Factor {
 
 // isTierName reports whether a tier can have that name.
 func isTierName(name string) bool {
-	return name != "" && len(name) <= 64 && !strings.ContainsFunc(name, isOdd)
+	return name != "" && len(name) <= 64 && ascii.Only(name, "-_.")
 }
 
 func (d *decoder) candidate(f field) *candidateSpec {

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/headgate/headgate/internal/ascii"
 	"github.com/headgate/headgate/rules"
 )
 
@@ -118,7 +119,7 @@ func (c *compiler) checkHeader(s *softSpec, soft *rules.Soft) {
 		return
 	}
 	switch name := strings.ToLower(soft.Header); {
-	case name == "" || len(name) > maxHeaderName || strings.ContainsFunc(name, func(r rune) bool { return !isTokenRune(r) }):
+	case len(name) > maxHeaderName || !ascii.IsToken(name):
 		c.errorf(at, fmt.Sprintf("write up to %d letters, digits and '-', such as X-Degraded", maxHeaderName), "header '%s' is not the name of a header", shortened(soft.Header))
 	case slices.Contains(reservedHeaders, name) || slices.ContainsFunc(reservedPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }):
 		c.errorf(at, "choose a header of your own, such as X-Degraded", "header %s has a meaning of its own", soft.Header)
@@ -131,15 +132,9 @@ func (c *compiler) checkHeader(s *softSpec, soft *rules.Soft) {
 	}
 }
 
-// isTokenRune reports whether r may stand in a token of RFC 9110, such as the name
-// of a header.
-func isTokenRune(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r != 0 && strings.ContainsRune("!#$%&'*+-.^_`|~", r)
-}
-
 // isWord reports whether text is the name of a challenge.
 func isWord(text string) bool {
-	return text != "" && len(text) <= maxChallenge && !strings.Contains(text, ".") && !strings.ContainsFunc(text, isOdd)
+	return text != "" && len(text) <= maxChallenge && ascii.Only(text, "-_")
 }
 
 // answerWords are the words that the keys of an answer may have.

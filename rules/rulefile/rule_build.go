@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/headgate/headgate/internal/ascii"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 )
@@ -134,18 +135,12 @@ func (c *compiler) cost(spec *costSpec) rules.Cost {
 func (c *compiler) checkName(f *fileSpec, name string, at position) {
 	const hint = "use letters, digits, '.', '_' and '-' only: names stand in header fields and metrics as they are"
 	switch {
-	case !strings.ContainsFunc(name, isOdd):
+	case ascii.Only(name, "._-"):
 	case f.usesHeadgate && !c.options.Compat:
 		c.errorf(at, hint, "name '%s' has a character that is not allowed", name)
 	default:
 		c.warnf(at, hint, "name '%s' has a character that Envoy writes into header fields unescaped", name)
 	}
-}
-
-// isOdd reports whether r stands in no name: neither a letter or a digit of ASCII, nor '.', '_'
-// or '-'.
-func isOdd(r rune) bool {
-	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '.' && r != '_' && r != '-'
 }
 
 // tenant reports whether a descriptor may be one of tenants, and what is wrong

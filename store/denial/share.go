@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -43,7 +44,7 @@ type sharing struct {
 	sharer store.Sharer
 	every  time.Duration
 	teller uint32 // this node, among those that tell
-	wake   chan struct{}
+	wake   sleep.Nudge
 	// heard is what others have told; nil: nothing.
 	heard atomic.Pointer[heard]
 	// void says for each part of all keys until when nothing is believed that others
@@ -85,7 +86,7 @@ func newSharing(sharer store.Sharer, longest time.Duration) *sharing {
 		sharer: sharer,
 		every:  max(longest/shareParts, minShareEvery),
 		teller: uint32(id[0])<<24 | uint32(id[1])<<16 | uint32(id[2])<<8 | uint32(id[3]),
-		wake:   make(chan struct{}, 1),
+		wake:   sleep.NewNudge(),
 		mine:   make(map[store.SharedName]*entry),
 	}
 }
@@ -106,10 +107,7 @@ func (h *sharing) offer(t *store.Take, e *entry) {
 		h.offers = append(h.offers, offer{append([]byte(nil), t.Key...), e})
 	}
 	h.mu.Unlock()
-	select {
-	case h.wake <- struct{}{}:
-	default:
-	}
+	h.wake.Give()
 }
 
 // due reports whether e, which this node has told, is to be asked anew: when half of

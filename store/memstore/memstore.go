@@ -140,7 +140,7 @@ func New(o Options) (*Store, error) {
 		leases: new(leaseBook),
 		heard:  new(heardBook),
 		nodes:  new(roster),
-		kept:   &kept{most: o.MaxBytes / keptShare},
+		kept:   newKept(o.MaxBytes / keptShare),
 	}
 	for i := range s.shards {
 		s.shards[i].share = share

@@ -2,13 +2,13 @@ package memstore
 
 import (
 	"bytes"
-	"container/heap"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"sync"
 	"time"
 
+	"github.com/headgate/headgate/internal/heap"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -27,7 +27,7 @@ var errKept = errors.New("no room for another value")
 type kept struct {
 	mu     sync.Mutex
 	values map[[sha256.Size]byte]*keptValue
-	order  keptOrder
+	order  heap.Queue[*keptValue] // those that end first in front
 	bytes  int64
 	most   int64
 }
@@ -37,6 +37,13 @@ type keptValue struct {
 	text []byte
 	ends limit.Micros
 	at   int // in the order
+}
+
+func newKept(most int64) *kept {
+	k := &kept{most: most}
+	k.order.Before = func(a, b *keptValue) bool { return a.ends < b.ends }
+	k.order.Moved = func(v *keptValue, place int) { v.at = place }
+	return k
 }
 
 var _ store.Swapper = (*Store)(nil)
@@ -99,8 +106,8 @@ func size(text []byte) int64 {
 
 // drop removes the values whose time is over, those that end first in front.
 func (k *kept) drop(now limit.Micros) {
-	for len(k.order) > 0 && k.order[0].ends <= now {
-		k.remove(k.order[0])
+	for k.order.Len() > 0 && k.order.First().ends <= now {
+		k.remove(k.order.First())
 	}
 }
 
@@ -109,38 +116,12 @@ func (k *kept) add(v *keptValue) {
 		k.values = map[[sha256.Size]byte]*keptValue{}
 	}
 	k.values[v.key] = v
-	heap.Push(&k.order, v)
+	k.order.Push(v)
 	k.bytes += size(v.text)
 }
 
 func (k *kept) remove(v *keptValue) {
 	delete(k.values, v.key)
-	heap.Remove(&k.order, v.at)
+	k.order.Remove(v.at)
 	k.bytes -= size(v.text)
-}
-
-// keptOrder is a heap.Interface by the end.
-type keptOrder []*keptValue
-
-func (o keptOrder) Len() int           { return len(o) }
-func (o keptOrder) Less(i, j int) bool { return o[i].ends < o[j].ends }
-func (o keptOrder) Swap(i, j int) {
-	o[i], o[j] = o[j], o[i]
-	o[i].at, o[j].at = i, j
-}
-
-// Push implements heap.Interface.
-func (o *keptOrder) Push(x any) {
-	v := x.(*keptValue)
-	v.at = len(*o)
-	*o = append(*o, v)
-}
-
-// Pop implements heap.Interface.
-func (o *keptOrder) Pop() any {
-	last := len(*o) - 1
-	v := (*o)[last]
-	(*o)[last] = nil
-	*o = (*o)[:last]
-	return v
 }

@@ -33,7 +33,7 @@ func TestSwapIsBounded(t *testing.T) {
 	if got := put(n); !got.Done {
 		t.Errorf("when the time of the others is over: %v", got.Err)
 	}
-	if s.kept.bytes != 1000+keptOverhead || len(s.kept.values) != 1 || len(s.kept.order) != 1 {
-		t.Errorf("%d values of %d bytes are left, %d in order, want one", len(s.kept.values), s.kept.bytes, len(s.kept.order))
+	if s.kept.bytes != 1000+keptOverhead || len(s.kept.values) != 1 || s.kept.order.Len() != 1 {
+		t.Errorf("%d values of %d bytes are left, %d in order, want one", len(s.kept.values), s.kept.bytes, s.kept.order.Len())
 	}
 }

@@ -57,7 +57,7 @@ type router struct {
 	emptied []uint32
 	closed  bool
 
-	hurry    chan struct{} // has room for one
+	hurry    sleep.Nudge // has room for one
 	cancel   context.CancelFunc
 	done     chan struct{}
 	retiring sync.WaitGroup
@@ -78,7 +78,7 @@ func openRouter(o *Options, connect func(*Options, func()) *shard) *router {
 		spares:  map[string]time.Time{},
 		gates:   map[string]*conn.Gate{},
 		nodes:   slices.Clone(o.Cluster),
-		hurry:   make(chan struct{}, 1),
+		hurry:   sleep.NewNudge(),
 		cancel:  cancel,
 		done:    make(chan struct{}),
 	}
@@ -160,12 +160,7 @@ func (r *router) run(ctx context.Context, first chan<- struct{}) {
 }
 
 // wake has the servers looked up soon.
-func (r *router) wake() {
-	select {
-	case r.hurry <- struct{}{}:
-	default:
-	}
-}
+func (r *router) wake() { r.hurry.Give() }
 
 // well reports whether every tag has a shard that is connected.
 func (r *router) well() bool {

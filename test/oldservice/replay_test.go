@@ -90,7 +90,7 @@ func headgateAt(t *testing.T, text string, now *time.Time) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rls.NewJSONHandler(rls.Options{Checker: l, Compat: true, Headers: rls.DefaultHeaderNames(), Now: clock, Jitter: httpanswer.Jitter{}}, nil)
+	return rls.NewJSONHandler(rls.Options{Checker: l, Compat: true, Headers: rls.HeaderNames{Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"}, Now: clock, Jitter: httpanswer.Jitter{}}, nil)
 }
 
 func parse(t *testing.T, text []byte) *rlsv3.RateLimitResponse {

@@ -1,6 +1,7 @@
 //go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
 
-package audit
+// Package filelock says which process has a file, or a directory, as long as it lives.
+package filelock
 
 import (
 	"errors"
@@ -8,9 +9,9 @@ import (
 	"syscall"
 )
 
-// lock locks f until it is closed, or its process ends; it is false when another one has
+// Lock locks f until it is closed, or its process ends; it is false where another one has
 // locked it.
-func lock(f *os.File) (bool, error) {
+func Lock(f *os.File) (bool, error) {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return false, nil

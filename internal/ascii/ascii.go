@@ -1,0 +1,24 @@
+// Package ascii says what names are made of that stand in addresses, header fields and metrics
+// as they are.
+package ascii
+
+import "strings"
+
+// Only reports whether text is made of letters and digits of ASCII and of the signs in others
+// alone. So is "".
+func Only(text, others string) bool {
+	for i := range len(text) {
+		if c := text[i]; !isAlphanumeric(c) && strings.IndexByte(others, c) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func isAlphanumeric(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}
+
+// IsToken reports whether text is a token, such as the name of a header field, a cookie or a
+// method (RFC 9110, section 5.6.2).
+func IsToken(text string) bool { return text != "" && Only(text, "!#$%&'*+-.^_`|~") }
