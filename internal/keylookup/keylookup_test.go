@@ -91,7 +91,17 @@ func TestLookup(t *testing.T) {
 		s.status.Store("/keys/"+key, http.StatusInternalServerError)
 	}
 	advance(knownFor)
-	eventually.True(t, "there was no answer", func() bool { l.Known("good"); return l.Counts().Unanswered > 0 })
+	eventually.True(t, "there was no answer", func() bool {
+		l.Known("good")
+		l.mu.RLock()
+		fresh := l.now().Before(l.known["good"].ask)
+		l.mu.RUnlock()
+		none := l.Counts().Unanswered > 0
+		if fresh && !none {
+			advance(knownFor) // an answer of before was still on its way, and counts for its time
+		}
+		return none
+	})
 	if !l.Known("good") || l.Unsure("good") {
 		t.Error("a known key is not known when nobody answers")
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 // TestWatch: of fast calls one in so many is timed, of slow ones each, and one that is said to
@@ -13,7 +15,7 @@ func TestWatch(t *testing.T) {
 		var w Watch
 		timed := func(always bool, takes time.Duration) bool {
 			w.Start(always)
-			time.Sleep(takes)
+			_ = sleep.For(t.Context(), takes)
 			took := w.Stop()
 			if took != NotTimed && took != takes {
 				t.Errorf("it took %v, want %v", took, takes)

@@ -53,10 +53,22 @@ func (s *stripe) time(took time.Duration, traced bool) {
 	s.cells[cellOf(took)] += stands
 }
 
+// samples counts one more decision, and reports whether it is looked at. That is one of each group
+// at another place, by a hash (the last steps of MurmurHash3), so that requests of some kinds that
+// come in turn are all looked at.
+func (s *stripe) samples() bool {
+	s.decided++
+	if s.decided%sampleEvery == 0 {
+		h := s.decided / sampleEvery * 0x85EBCA6B
+		h = (h ^ h>>13) * 0xC2B2AE35
+		s.place = h >> 16 % sampleEvery
+	}
+	return s.decided%sampleEvery == s.place
+}
+
 // count counts a decision.
 func (s *stripe) count(resp *headgate.Response) {
-	s.decided++
-	sampled := s.decided%sampleEvery == 0
+	sampled := s.samples()
 	usual, degraded := resp.Allowed && len(resp.Verdicts) > 0, store.NoReason
 	for i := range resp.Verdicts {
 		v := &resp.Verdicts[i]

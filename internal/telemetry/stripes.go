@@ -28,15 +28,15 @@ const (
 	// stripes are in use.
 	maxRows = 1 << 18
 	// sampleEvery is how many decisions of a stripe there are for each of which the
-	// share that is left is looked at.
+	// share that is left is looked at; a power of 2.
 	sampleEvery = 16
 )
 
 // stripe is the counters of a processor.
 type stripe struct {
 	mu sync.Mutex
-	// decided counts decisions, to sample some.
-	decided uint32
+	// decided counts decisions, to sample some: of each group of sampleEvery the one at place.
+	decided, place uint32
 	// untimed are the decisions since the last one that was timed.
 	untimed uint64
 	// gen and rows are those of the rules in force; rows is nil while the stripe is

@@ -263,3 +263,27 @@ func TestHotKeysFollowTheRules(t *testing.T) {
 		}
 	}
 }
+
+// TestRequestsInTurnAreAllSampled: of decisions of some kinds that come in turn, whatever their
+// number is, all kinds are looked at, about one in sampleEvery of each.
+func TestRequestsInTurnAreAllSampled(t *testing.T) {
+	for kinds := 1; kinds <= 64; kinds++ {
+		looked := make([]int, kinds)
+		const each = 100 * sampleEvery
+		s := stripe{decided: ^uint32(0)} // the first one begins a group
+		for n := range kinds * each {
+			if s.samples() {
+				looked[n%kinds]++
+			}
+		}
+		total := 0
+		for kind, n := range looked {
+			if total += n; n < 50 || n > 200 {
+				t.Errorf("of %d kinds in turn, kind %d was looked at %d times in %d", kinds, kind, n, each)
+			}
+		}
+		if total != kinds*each/sampleEvery {
+			t.Errorf("%d of %d were looked at", total, kinds*each)
+		}
+	}
+}
