@@ -1,6 +1,8 @@
 package h2
 
 import (
+	"io"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,22 +70,28 @@ func TestOthersAreNotEnded(t *testing.T) {
 		e := &echo{wait: make(chan struct{})}
 		s := echoServer()
 		s.Fast[echoPath] = e
+		s.Slow = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }) // ends with the stream
 		p := meet(t, s, false)
 		p.ask(1, "wait", "grpc-timeout", "50m")
 		p.open(3)
 		p.open(5, "grpc-timeout", "50m")
+		p.open(7, "grpc-timeout", "50m")
+		for range maxFast/maxFrame + 1 { // too long for the fast path
+			p.raw(typeData, 0, 7, make([]byte, maxFrame)...)
+		}
 		p.flush()
 		pass(20 * time.Millisecond)
 		p.raw(typeData, flagEndStream, 5, append(appendPrefix(nil, 4), "wait"...)...)
 		p.flush()
 		pass(10 * time.Second)
-		if p.isEnded(1) || p.isEnded(3) || p.isEnded(5) {
+		if p.isEnded(1) || p.isEnded(3) || p.isEnded(5) || p.isEnded(7) {
 			t.Error("one is ended")
 		}
 		close(e.wait)
 		p.raw(typeData, flagEndStream, 3, appendPrefix(nil, 0)...)
+		p.raw(typeData, flagEndStream, 7)
 		p.flush()
-		if !p.isEnded(1) || !p.isEnded(3) || !p.isEnded(5) || s.Counters.Of(NoMessage) != 0 {
+		if !p.isEnded(1) || !p.isEnded(3) || !p.isEnded(5) || !p.isEnded(7) || s.Counters.Of(NoMessage) != 0 {
 			t.Errorf("one is not answered; %d counted", s.Counters.Of(NoMessage))
 		}
 	})

@@ -2,9 +2,11 @@ package rls
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,6 +20,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/headgate/headgate/internal/h2"
 )
 
 const sayMethod = "/test.Say/Say"
@@ -51,6 +55,12 @@ func testUnaryMethods(t *testing.T, own bool) {
 		case "wait":
 			<-ctx.Done()
 			return "", ctx.Err()
+		case "late":
+			return "", context.DeadlineExceeded
+		case "gone":
+			return "", context.Canceled
+		case "odd":
+			return "", errors.New("odd")
 		}
 		return fmt.Sprintln(len(text), incoming(ctx)["tell"], from.Addr.Network(), dated), nil
 	}
@@ -81,6 +91,9 @@ func testUnaryMethods(t *testing.T, own bool) {
 		{ask(endless, strings.Repeat("x", 70_000)), "70000 [a b] tcp false\n"}, // beyond what is read together
 		{ask(endless, "xxx", grpc.UseCompressor(gzip.Name)), "3 [a b] tcp false\n"},
 		{ask(endless, "fail"), "NotFound " + oddText},
+		{ask(endless, "late"), "DeadlineExceeded context deadline exceeded"}, // of a context of the handler: the call has none
+		{ask(endless, "gone"), "Canceled context canceled"},
+		{ask(endless, "odd"), "Unknown odd"},
 		{ask(metadata.AppendToOutgoingContext(endless, "stranger", "1"), "x"), "PermissionDenied who are you?"},
 	} {
 		if c.got != c.want {
@@ -92,13 +105,13 @@ func testUnaryMethods(t *testing.T, own bool) {
 	}
 }
 
-// TestUnaryCallsOfOneRead: calls that are read together are handled side by side, and one that
-// panics is answered as a fault while the others have their answers.
+// TestUnaryCallsOfOneRead: calls that are read together are handled side by side, each with its
+// own fields, and one that panics is answered as a fault while the others have their answers.
 func TestUnaryCallsOfOneRead(t *testing.T) {
 	const calls = 3
 	var here, panics atomic.Int32
 	all := make(chan struct{})
-	asked := func(_ context.Context, text string) (string, error) {
+	asked := func(ctx context.Context, text string) (string, error) {
 		if here.Add(1) == calls {
 			close(all)
 		}
@@ -106,7 +119,7 @@ func TestUnaryCallsOfOneRead(t *testing.T) {
 		if text == "b" {
 			panic("a bug")
 		}
-		return text, nil
+		return fmt.Sprint(text, incoming(ctx)["tell"]), nil
 	}
 	conn := serve(t, Options{Checker: allow, Own: true, Register: say(asked), OnPanic: func(any, []byte) { panics.Add(1) }})
 	nc, err := net.Dial("tcp", conn.Target())
@@ -121,7 +134,7 @@ func TestUnaryCallsOfOneRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		one := raw{path: sayMethod, contentType: "application/grpc", body: framed(message)}
+		one := raw{path: sayMethod, contentType: "application/grpc", name: "tell", value: text, body: framed(message)}
 		sent = append(sent, one.frames(uint32(2*i+1))...)
 	}
 	if _, err := nc.Write(sent); err != nil {
@@ -147,7 +160,48 @@ func TestUnaryCallsOfOneRead(t *testing.T) {
 			}
 		}
 	}
-	if len(answers) != 2 || answers[1] != "a" || answers[5] != "c" || panics.Load() != 1 {
+	if len(answers) != 2 || answers[1] != "a[a]" || answers[5] != "c[c]" || panics.Load() != 1 {
 		t.Errorf("answers %v, %d panics", answers, panics.Load())
+	}
+}
+
+// TestUnaryCallsDoNotWait: the own transport handles the calls of a method of another service
+// itself, and one that waits holds up none that come later on its connection. An answer has
+// nothing of the one before it.
+func TestUnaryCallsDoNotWait(t *testing.T) {
+	waits, letGo := make(chan struct{}), make(chan struct{})
+	s, conn, stop, served := start(t, Options{Checker: allow, Own: true, Register: say(func(_ context.Context, text string) (string, error) {
+		if text == "wait" {
+			close(waits)
+			<-letGo
+		}
+		return text, nil
+	})})
+	ctx := soon(t)
+	ask := func(text string) {
+		out := new(wrapperspb.StringValue)
+		if err := conn.Invoke(ctx, sayMethod, wrapperspb.String(text), out); err != nil || out.Value != text {
+			t.Errorf("%q is answered by %q, %v", text, out.Value, err)
+		}
+	}
+	var waiting sync.WaitGroup
+	waiting.Go(func() { ask("wait") })
+	select {
+	case <-waits:
+	case <-ctx.Done():
+		t.Error("the first call is not handled")
+	}
+	for _, text := range []string{"a long one", ""} {
+		ask(text)
+	}
+	close(letGo)
+	waiting.Wait()
+	conn.Close()
+	stop()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if handled, slow := s.Counters().Of(h2.Calls), s.Counters().Of(h2.SlowStreams); handled != 3 || slow != 0 {
+		t.Errorf("the own transport has handled %d calls, and gRPC %d", handled, slow)
 	}
 }

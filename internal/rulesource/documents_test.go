@@ -50,6 +50,9 @@ func TestDocumentsCountBesideFiles(t *testing.T) {
 	}
 	s.SetDocuments(nil, nil)
 	expectRules(t, r, 3)
+	if s.Status().Err == nil {
+		t.Error("other documents take the fault of the files away")
+	}
 }
 
 func TestWithoutFilesDocumentsAreTheRules(t *testing.T) {
