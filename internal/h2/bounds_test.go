@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 
 	"golang.org/x/net/http2"
+
+	"github.com/headgate/headgate/internal/eventually"
 )
 
 // within are things that lie just inside of a bound: each is followed by a call that is
@@ -162,15 +164,26 @@ func TestFullWindows(t *testing.T) {
 	p.stays(id)
 }
 
+// long answers each call by 8,000 bytes.
+type long struct{}
+
+func (long) Serve(b *Batch) {
+	for i := range b.Calls {
+		b.Calls[i].Reply = append(b.Calls[i].Reply, make([]byte, 8000)...)
+	}
+}
+
 // A client that asks on and takes none of its answers is cut off, and not only when it has
 // taken none for a while.
 func TestTooManyUnreadAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := meet(t, echoServer(), false)
+		s := &Server{Fast: map[string]Unary{echoPath: long{}}}
+		s.Limits.FastBytes = leaseStep
+		p := meet(t, s, false)
 		p.fr.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 		id := uint32(1)
-		for range maxOut/8000 - 1 {
-			p.ask(id, strings.Repeat("a", 8000))
+		for range (ownAnswers+ownBodies+leaseStep)/8000 - 1 {
+			p.ask(id, "a")
 			id += 2
 		}
 		p.flush()
@@ -178,14 +191,60 @@ func TestTooManyUnreadAnswers(t *testing.T) {
 			t.Fatal("it is cut off within the bound")
 		}
 		for range 3 {
-			p.ask(id, strings.Repeat("a", 8000))
+			p.ask(id, "a")
 			id += 2
 		}
 		p.flush()
 		if !p.isOver() || p.server.Counters.Of(TooSlow) != 1 {
 			t.Errorf("it stays, or is counted %d times", p.server.Counters.Of(TooSlow))
 		}
+		synctest.Wait()
+		if n := s.fastBytes.Load(); n != 0 {
+			t.Errorf("%d bytes are leased when nobody is there", n)
+		}
 	})
+}
+
+// A client that makes as many calls in one write as it may, and gives windows as it reads, has
+// all answers, though they are longer than what is held for a connection without asking.
+func TestAnswersOfManyCalls(t *testing.T) {
+	const calls, length = 1000, 1000
+	s := echoServer()
+	p := meet(t, s, false)
+	p.fr.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 2 * length})
+	for n := range calls {
+		p.ask(uint32(2*n+1), strings.Repeat("a", length))
+	}
+	p.flush()
+	if n := see(p, func(g *gotten) int { return len(g.data) }); n > initialWindow/length+1 {
+		t.Errorf("%d answers were sent into a window of %d", n, initialWindow)
+	}
+	p.fr.WriteWindowUpdate(0, 2*calls*length)
+	p.flush()
+	p.await("all answers", func(g *gotten) bool { return len(g.ended) == calls })
+	if n := see(p, func(g *gotten) int { return len(g.goAways) }); n != 0 {
+		t.Errorf("%d GOAWAY", n)
+	}
+	for n := range calls {
+		if got := see(p, func(g *gotten) int { return g.data[uint32(2*n+1)] }); got < length {
+			t.Fatalf("%d bytes of answer %d", got, n)
+		}
+	}
+	eventually.True(t, "the room is given back", func() bool { return s.fastBytes.Load() == 0 })
+}
+
+// A call that has no time is answered before its message is read.
+func TestNoTime(t *testing.T) {
+	p := meet(t, echoServer(), false)
+	for n, timeout := range []string{"0S", "0n", "00000000H"} {
+		p.ask(uint32(2*n+1), "a", "grpc-timeout", timeout)
+	}
+	p.ask(7, "a", "grpc-timeout", "1M")
+	p.flush()
+	p.await("all answers", func(g *gotten) bool { return len(g.ended) == 4 })
+	if n := p.server.Counters.Of(Calls); n != 1 {
+		t.Errorf("%d calls were served", n)
+	}
 }
 
 // One byte more than the fast path takes is a slow stream, and no error.

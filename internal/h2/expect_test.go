@@ -97,14 +97,14 @@ func TestOthersAreNotEnded(t *testing.T) {
 	})
 }
 
-// Timeouts of a nanosecond each, call after call, do not have the server look for them more often
+// Timeouts of two nanoseconds each, call after call, do not have the server look for them more often
 // than each messageStep.
 func TestManyTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := meet(t, echoServer(), false)
 		const calls = 500
 		for i := range uint32(calls) {
-			p.open(2*i+1, "grpc-timeout", "1n")
+			p.open(2*i+1, "grpc-timeout", "2n")
 		}
 		p.flush()
 		pass(messageStep / 2)

@@ -13,8 +13,11 @@ const prefixSize = 5
 // maxTimeoutDigits is the most digits of a grpc-timeout.
 const maxTimeoutDigits = 8
 
+// noTime is a timeout of 0, so that it is not none: nobody waits for the answer.
+const noTime = time.Nanosecond
+
 // parseTimeout reads a grpc-timeout: one to eight digits and a unit. A timeout of 0 is
-// one of a nanosecond, so that it is not none.
+// noTime.
 func parseTimeout(text string) (timeout time.Duration, ok bool) {
 	digits := len(text) - 1
 	if digits < 1 || digits > maxTimeoutDigits {
@@ -48,7 +51,7 @@ func parseTimeout(text string) (timeout time.Duration, ok bool) {
 	if n > math.MaxInt64/unit {
 		return math.MaxInt64, true
 	}
-	return max(n*unit, 1), true
+	return max(n*unit, noTime), true
 }
 
 // plainMessage returns the message of a body that is exactly one message which is not

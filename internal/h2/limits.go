@@ -47,16 +47,20 @@ const (
 	// connection, before it has been taken in.
 	streamWindow = 128 << 10
 	connWindow   = 1 << 20
-	// maxOut is the most bytes of answers that wait to be sent; above lowOut the
-	// connection is not read.
+	// maxOut is the most bytes that wait to be written; above lowOut the connection is not
+	// read, and above midOut answers are held as if there were no window for them.
 	maxOut = 256 << 10
+	midOut = 128 << 10
 	lowOut = 64 << 10
+	// ownAnswers is how many bytes of answers that are held a connection has without regard to
+	// Limits.FastBytes.
+	ownAnswers = 256 << 10
 	// maxDropped is the most bytes that are read and dropped after a GOAWAY for an error.
 	maxDropped = 256 << 10
 	// maxSettings is the most entries of one SETTINGS frame.
 	maxSettings = 32
 	// allowance is how many frames that ask for nothing a client may send ahead of the
-	// calls that it makes; each call that ends, and each piece of a slow answer, earns
+	// calls that it makes; each call that ends, and each piece of an answer that waited, earns
 	// perCall, each second one.
 	allowance = 100
 	perCall   = 4
@@ -101,9 +105,10 @@ type Limits struct {
 	// SlowBytes is the most bytes of slow streams, of all connections together, that
 	// nobody has read yet; 0 means 64 MiB. Beyond it slow streams are refused.
 	SlowBytes int64
-	// FastBytes is the most bytes of the bodies of fast calls, of all connections together,
-	// beyond the first 64 KiB of each connection; 0 means 64 MiB. A call for whose body
-	// there is no room is answered by UNAVAILABLE.
+	// FastBytes is the most bytes of the bodies of fast calls, and of answers for which clients
+	// give no window, of all connections together, beyond the first 64 KiB and 256 KiB of each
+	// connection; 0 means 64 MiB. A call for whose body there is no room is answered by
+	// UNAVAILABLE; a connection without room for an answer ends.
 	FastBytes int64
 }
 

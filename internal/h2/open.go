@@ -195,6 +195,10 @@ func (c *conn) beginCall(b *Batch, s *stream, flags uint8) {
 		s.givenUp = c.arrived.Add(s.block.timeout)
 	}
 	if s.block.unary != nil && flags&flagEndStream == 0 {
+		if s.block.timeout == noTime {
+			c.turnAway(s, codeDeadlineExceeded, "context deadline exceeded")
+			return
+		}
 		c.expect(s)
 		c.enter(s)
 		return

@@ -1,8 +1,9 @@
 package h2
 
-// bodies is what a connection holds of the bodies of fast calls, in bytes: ownBodies without
-// asking, and beyond that what it has leased of Limits.FastBytes. So a connection that holds
-// little, as nearly all do, touches nothing that others touch too.
+// bodies is what a connection holds of the bodies of fast calls, and of answers that wait for the
+// client beyond ownAnswers, in bytes: ownBodies without asking, and beyond that what it has leased
+// of Limits.FastBytes. So a connection that holds little, as nearly all do, touches nothing that
+// others touch too.
 type bodies struct{ held, leased int }
 
 // holdBody notes n more bytes of a body. It reports false when there is no room for them over
@@ -43,6 +44,22 @@ func (c *conn) dropBody(n int) {
 // wanted is how much has to be leased for what is held, in whole steps.
 func (b *bodies) wanted() int {
 	return (max(b.held-ownBodies, 0) + leaseStep - 1) / leaseStep * leaseStep
+}
+
+// setHeld notes that answers of so many bytes wait for the client. Those beyond ownAnswers take
+// the room of bodies: a client may ask 1,024 times in one write, and says only afterwards that it
+// has read the first answers. It reports false when there is no room, and then nothing is noted;
+// for less there is.
+func (c *conn) setHeld(n int) bool {
+	more := max(n-ownAnswers, 0) - max(c.held-ownAnswers, 0)
+	switch {
+	case more > 0 && !c.holdBody(more):
+		return false
+	case more < 0:
+		c.dropBody(-more)
+	}
+	c.held = n
+	return true
 }
 
 // endBodies gives back all that is leased: the connection has ended.

@@ -86,7 +86,7 @@ func (c *conn) answer(one *Call) {
 		return
 	}
 	length := prefixSize + len(one.Reply)
-	if len(c.waiting) > 0 || length > c.window || length > c.initial+s.delta || length > maxFrame {
+	if len(c.waiting) > 0 || length > c.window || length > c.initial+s.delta || length > maxFrame || len(c.out) > midOut {
 		c.hold(s, one.Reply)
 		return
 	}
@@ -95,12 +95,15 @@ func (c *conn) answer(one *Call) {
 	c.release(s)
 }
 
-// hold keeps the answer of a stream until the client gives it a window.
+// hold keeps the answer of a stream until the client gives it a window, and what is to be sent
+// before it is short enough.
 func (c *conn) hold(s *stream, reply []byte) {
 	c.out = c.appendHead(c.out, s.id)
 	s.held = append(appendPrefix(s.held[:0], len(reply)), reply...)
 	s.isHeld = true
-	c.held += len(s.held)
+	if !c.setHeld(c.held + len(s.held)) {
+		c.endUnread()
+	}
 	c.waiting = append(c.waiting, s)
 	if len(c.waiting) == 1 {
 		c.stalled(true)
@@ -115,7 +118,7 @@ func (c *conn) unhold(s *stream) {
 		return
 	}
 	s.isHeld = false
-	c.held -= len(s.held)
+	c.setHeld(c.held - len(s.held))
 	s.held = s.held[:0]
 	if i := slices.Index(c.waiting, s); i >= 0 {
 		c.waiting = slices.Delete(c.waiting, i, i+1)
@@ -125,10 +128,11 @@ func (c *conn) unhold(s *stream) {
 	}
 }
 
-// pump sends what windows let of answers that wait, and wakes slow streams that do.
+// pump sends what windows let of answers that wait, and wakes slow streams that do. What is too
+// much to be sent at once follows when the rest was written.
 func (c *conn) pump() {
 	sent := false
-	for i := 0; i < len(c.waiting); {
+	for i := 0; i < len(c.waiting) && len(c.out) <= midOut; {
 		s := c.waiting[i]
 		n := min(len(s.held), c.window, c.initial+s.delta, maxFrame)
 		if n > 0 {
@@ -136,7 +140,8 @@ func (c *conn) pump() {
 			s.held = append(s.held[:0], s.held[n:]...)
 			c.window -= n
 			s.delta -= n
-			c.held -= n
+			c.setHeld(c.held - n)
+			c.earn() // the client says by frames of its own that it has taken this in
 			sent = true
 		}
 		switch {
@@ -157,10 +162,15 @@ func (c *conn) pump() {
 
 // checkOut ends a connection for which too much waits to be sent.
 func (c *conn) checkOut() {
-	if len(c.out)+c.held > maxOut {
-		c.fail(enhanceYourCalm, TooSlow, "too many answers are not read")
-		c.broken = true
+	if len(c.out) > maxOut {
+		c.endUnread()
 	}
+}
+
+// endUnread ends a connection of which there is no room for more answers.
+func (c *conn) endUnread() {
+	c.fail(enhanceYourCalm, TooSlow, "too many answers are not read")
+	c.broken = true
 }
 
 // flush writes what there is to send, unless another goroutine does so.
@@ -181,8 +191,11 @@ func (c *conn) flush(now time.Time) {
 		if cap(out) <= lowOut {
 			c.idle = out[:0]
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			c.broken = true
+		case len(c.waiting) > 0 && !c.failed:
+			c.pump()
 		}
 	}
 	c.writing = false

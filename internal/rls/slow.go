@@ -2,9 +2,7 @@ package rls
 
 import (
 	"fmt"
-	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 
 	"google.golang.org/grpc/metadata"
@@ -19,6 +17,11 @@ import (
 // before its message is read, as enter does it.
 func (s *Server) slow(o *Options) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// gRPC takes the path as it was sent, neither decoded nor cut off at a query.
+		r.URL.Path = r.RequestURI
+		if from, _ := peer.FromContext(r.Context()); from != nil && from.Addr.Network() == "unix" {
+			r.RemoteAddr = "" // whatever name the client has given to its end
+		}
 		if err := o.enterHTTP(r); err != nil {
 			writeStatus(w, err)
 			return
@@ -38,9 +41,6 @@ func (o *Options) enterHTTP(r *http.Request) error {
 		md[strings.ToLower(name)] = values
 	}
 	ctx := metadata.NewIncomingContext(r.Context(), md)
-	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-		ctx = peer.NewContext(ctx, &peer.Peer{Addr: net.TCPAddrFromAddrPort(at)})
-	}
 	if own != nil {
 		return own(ctx)
 	}

@@ -198,8 +198,12 @@ func FuzzTransports(f *testing.F) {
 		f.Fatal(err)
 	}
 	add(raw{path: healthpb.Health_Check_FullMethodName, contentType: grpc, body: framed(unknown), timeout: "1S"})
+	for _, odd := range []string{healthpb.Health_Check_FullMethodName + "?x", strings.Replace(healthpb.Health_Check_FullMethodName, "Ch", "%43h", 1), fullMethod + "?", fullMethod + "#x"} {
+		add(raw{path: odd, contentType: grpc, body: framed(nil)})
+	}
+	add(raw{path: healthpb.Health_Check_FullMethodName, contentType: grpc, body: framed(nil), timeout: "0H"})
 	for _, c := range []raw{
-		{path: fullMethod, contentType: "application/grpc+proto"}, {path: fullMethod, contentType: "application/grpc+json"},
+		{path: fullMethod, contentType: grpc, timeout: "0H"}, {path: fullMethod, contentType: "application/grpc+proto"}, {path: fullMethod, contentType: "application/grpc+json"},
 		{path: fullMethod, contentType: "application/grpc;x"}, {path: fullMethod, contentType: "text/plain"}, {path: fullMethod},
 		{path: fullMethod, contentType: grpc, encoding: "identity"}, {path: fullMethod, contentType: grpc, encoding: "gzip"}, {path: fullMethod, contentType: grpc, encoding: "what"},
 		{path: fullMethod, contentType: grpc, timeout: "99999999H"}, {path: fullMethod, contentType: grpc, timeout: "123456789S"}, {path: fullMethod, contentType: grpc, timeout: "x"},

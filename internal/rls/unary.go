@@ -2,8 +2,8 @@ package rls
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
-	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -53,15 +53,30 @@ func (u *unary) Enter(ctx context.Context, header h2.Header) (code uint32, text 
 	return codeOf(u.enter(withFields(ctx, header)))
 }
 
-// Serve implements h2.Unary.
+// Serve implements h2.Unary. No answer waits for that of another call, but those that are there
+// are sent together.
 func (u *unary) Serve(b *h2.Batch) {
 	b.Blocking()
-	var others sync.WaitGroup
-	for i := 1; i < len(b.Calls); i++ {
-		others.Go(func() { u.answer(b.Context, &b.Calls[i]) })
+	if len(b.Calls) == 1 {
+		u.answer(b.Context, &b.Calls[0])
+		return
 	}
-	u.answer(b.Context, &b.Calls[0])
-	others.Wait()
+	answered := make(chan *h2.Call, len(b.Calls))
+	for i := range b.Calls {
+		go func() {
+			u.answer(b.Context, &b.Calls[i])
+			answered <- &b.Calls[i]
+		}()
+	}
+	for rest := len(b.Calls); rest > 0; rest-- {
+		(<-answered).Done = true
+		if len(answered) > 0 || rest == 1 {
+			continue // which are sent with this one
+		}
+		if runtime.Gosched(); len(answered) == 0 {
+			b.Flush()
+		}
+	}
 }
 
 func (u *unary) answer(ctx context.Context, c *h2.Call) {

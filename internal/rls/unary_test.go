@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -203,5 +205,91 @@ func TestUnaryCallsDoNotWait(t *testing.T) {
 	}
 	if handled, slow := s.Counters().Of(h2.Calls), s.Counters().Of(h2.SlowStreams); handled != 3 || slow != 0 {
 		t.Errorf("the own transport has handled %d calls, and gRPC %d", handled, slow)
+	}
+}
+
+// TestNoAnswerWaitsForAnother: of calls that are read together, one that takes long holds up the
+// answers of none.
+func TestNoAnswerWaitsForAnother(t *testing.T) {
+	release := make(chan struct{})
+	conn := serve(t, Options{Checker: allow, Own: true, Register: say(func(_ context.Context, text string) (string, error) {
+		if text == "slow" {
+			<-release
+		}
+		return text, nil
+	})})
+	nc, err := net.Dial("tcp", conn.Target())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	_ = nc.SetDeadline(time.Now().Add(patience))
+	sent := opening()
+	for i, text := range []string{"slow", "a", "b"} {
+		message, err := proto.Marshal(wrapperspb.String(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := raw{path: sayMethod, contentType: "application/grpc", body: framed(message)}
+		sent = append(sent, one.frames(uint32(2*i+1))...)
+	}
+	if _, err := nc.Write(sent); err != nil {
+		t.Fatal(err)
+	}
+	fr := http2.NewFramer(nc, nc)
+	for ended := []uint32{}; len(ended) < 3; {
+		f, err := fr.ReadFrame()
+		if err != nil {
+			close(release) // for the server to end
+			t.Fatalf("after the answers of %v: %v", ended, err)
+		}
+		if h, ok := f.(*http2.HeadersFrame); ok && h.StreamEnded() {
+			if ended = append(ended, h.StreamID); len(ended) == 2 {
+				close(release)
+			}
+		}
+	}
+}
+
+// TestNamedSockets: to services, a client of a unix socket is on this machine by either transport,
+// whatever name its own end has.
+func TestNamedSockets(t *testing.T) { overEach(t, testNamedSockets) }
+
+func testNamedSockets(t *testing.T, own bool) {
+	dir := t.TempDir()
+	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := func(ctx context.Context, _ string) (string, error) {
+		from, _ := peer.FromContext(ctx)
+		if from.Addr.Network() == "unix" || from.Addr.String() == "" {
+			return "here", nil
+		}
+		return from.Addr.String(), nil
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- NewServer(Options{Checker: allow, Own: own, Register: say(asked)}).Serve(ctx, l) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	name := &net.UnixAddr{Net: "unix", Name: filepath.Join(dir, "c")}
+	conn, err := grpc.NewClient("passthrough:///s", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+			return net.DialUnix("unix", name, l.Addr().(*net.UnixAddr))
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	for _, options := range [][]grpc.CallOption{nil, {grpc.UseCompressor(gzip.Name)}} {
+		out := new(wrapperspb.StringValue)
+		if err := conn.Invoke(soon(t), sayMethod, wrapperspb.String("x"), out, options...); err != nil || out.Value != "here" {
+			t.Errorf("%q, %v", out.Value, err)
+		}
 	}
 }
