@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -19,7 +20,7 @@ func TestFreedSlotLetsTheNextCallReleaseMore(t *testing.T) {
 		for i := range 2 * perCall {
 			s.Add(&store.Take{Key: fmt.Appendf(nil, "k%d", i), Limit: l, Op: store.Release, Hold: limit.Hold(i + 1)})
 		}
-		time.Sleep(every)
+		_ = sleep.For(t.Context(), every)
 		first := s.AppendDue(nil)
 		if len(first) != perCall {
 			t.Fatalf("%d slots are released, want %d", len(first), perCall)
@@ -48,11 +49,11 @@ func TestOrphansAreBounded(t *testing.T) {
 		if got := s.number.Load(); got != maxSlots {
 			t.Errorf("%d slots are remembered, want %d", got, maxSlots)
 		}
-		time.Sleep(time.Minute - time.Millisecond)
+		_ = sleep.For(t.Context(), time.Minute - time.Millisecond)
 		if got := len(s.AppendDue(nil)); got != perCall {
 			t.Errorf("%d slots are released just before their end, want %d", got, perCall)
 		}
-		time.Sleep(every)
+		_ = sleep.For(t.Context(), every)
 		if got := s.AppendDue(nil); len(got) != 0 || s.number.Load() != 0 {
 			t.Errorf("%d slots are released after their end, %d are remembered", len(got), s.number.Load())
 		}
