@@ -52,7 +52,7 @@ func inMemory(t *testing.T, test func(t *testing.T, m *Memory)) {
 		}
 		defer kept.Close()
 		test(t, &Memory{
-			Store: kept, Patience: patience, Waiting: make(chan struct{}, 1),
+			Store: punctual{kept}, Patience: patience, Waiting: make(chan struct{}, 1),
 			Panicked: func(cause any) error { return fmt.Errorf("panicked: %v", cause) },
 		})
 	})
@@ -285,6 +285,19 @@ func TestUnknown(t *testing.T) {
 		}
 		wantCounts(t, m, repeat.Counts{Undecided: 2})
 	})
+}
+
+// punctual is a Swapper that answers nobody whose time is over, as one that is far away.
+type punctual struct{ store.Swapper }
+
+func (p punctual) Swap(ctx context.Context, swaps []store.Swap, answers []store.Swapped) {
+	if err := ctx.Err(); err != nil {
+		for i := range answers {
+			answers[i] = store.Swapped{Err: &store.Error{Op: "swap", Store: "test", Reason: store.Timeout, Err: err}}
+		}
+		return
+	}
+	p.Swapper.Swap(ctx, swaps, answers)
 }
 
 // panicking is a Swapper with a bug.

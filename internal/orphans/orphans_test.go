@@ -2,6 +2,7 @@ package orphans
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +57,32 @@ func TestOrphansAreBounded(t *testing.T) {
 		_ = sleep.For(t.Context(), every)
 		if got := s.AppendDue(nil); len(got) != 0 || s.number.Load() != 0 {
 			t.Errorf("%d slots are released after their end, %d are remembered", len(got), s.number.Load())
+		}
+	})
+}
+
+// TestForget: who asks for a slot once more has it, and so it is not released; who has that
+// name in another bucket is not asked for.
+func TestForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s Slots
+		l := limit.Must(limit.Spec{Algorithm: limit.Concurrency, Quota: 100, Period: time.Minute})
+		for _, key := range []string{"a", "b", "c"} {
+			s.Add(&store.Take{Key: []byte(key), Limit: l, Op: store.Release, Hold: 1})
+		}
+		s.Forget([]store.Take{{Key: []byte("a"), Limit: l, Hits: 1, Hold: 1}, {Key: []byte("b"), Limit: l, Hits: 1}, {Key: []byte("c"), Limit: l, Hits: 1, Hold: 2}})
+		time.Sleep(every)
+		var got []string
+		for _, release := range s.AppendDue(nil) {
+			got = append(got, fmt.Sprint(string(release.Key), release.Op == store.Release, release.Hold))
+		}
+		slices.Sort(got)
+		if want := []string{fmt.Sprint("b", true, limit.Hold(1)), fmt.Sprint("c", true, limit.Hold(1))}; !slices.Equal(got, want) {
+			t.Errorf("%q are released, want %q", got, want)
+		}
+		s.Forget([]store.Take{{Key: []byte("b"), Hold: 1}, {Key: []byte("c"), Hold: 1}})
+		if s.Any() {
+			t.Error("one is left")
 		}
 	})
 }
