@@ -201,9 +201,8 @@ func FuzzTransports(f *testing.F) {
 	for _, odd := range []string{healthpb.Health_Check_FullMethodName + "?x", strings.Replace(healthpb.Health_Check_FullMethodName, "Ch", "%43h", 1), fullMethod + "?", fullMethod + "#x"} {
 		add(raw{path: odd, contentType: grpc, body: framed(nil)})
 	}
-	add(raw{path: healthpb.Health_Check_FullMethodName, contentType: grpc, body: framed(nil), timeout: "0H"})
 	for _, c := range []raw{
-		{path: fullMethod, contentType: grpc, timeout: "0H"}, {path: fullMethod, contentType: "application/grpc+proto"}, {path: fullMethod, contentType: "application/grpc+json"},
+		{path: fullMethod, contentType: "application/grpc+proto"}, {path: fullMethod, contentType: "application/grpc+json"},
 		{path: fullMethod, contentType: "application/grpc;x"}, {path: fullMethod, contentType: "text/plain"}, {path: fullMethod},
 		{path: fullMethod, contentType: grpc, encoding: "identity"}, {path: fullMethod, contentType: grpc, encoding: "gzip"}, {path: fullMethod, contentType: grpc, encoding: "what"},
 		{path: fullMethod, contentType: grpc, timeout: "99999999H"}, {path: fullMethod, contentType: grpc, timeout: "123456789S"}, {path: fullMethod, contentType: grpc, timeout: "x"},
@@ -251,8 +250,12 @@ func (c *raw) isMalformed() bool {
 }
 
 // isUnfit reports calls of which the outcome depends on time, or that take long to send, and
-// malformed binary metadata, which the own transport does not look at.
+// malformed binary metadata, which the own transport does not look at. A timeout of 0 ends
+// those calls alone that are read together.
 func (c *raw) isUnfit() bool {
+	if len(c.timeout) > 1 && len(strings.TrimLeft(c.timeout, "0")) == 1 {
+		return true
+	}
 	return strings.HasSuffix(c.name, "-bin") || c.piece < 0 || c.piece > 0 && len(c.body)/c.piece > 100 || len(c.body) > 1<<20 || c.name == "grpc-timeout" ||
 		len(c.timeout) > 1 && strings.ContainsAny(c.timeout[len(c.timeout)-1:], "Smun")
 }
