@@ -50,7 +50,7 @@ func TestOrphansAreBounded(t *testing.T) {
 		if got := s.number.Load(); got != maxSlots {
 			t.Errorf("%d slots are remembered, want %d", got, maxSlots)
 		}
-		_ = sleep.For(t.Context(), time.Minute - time.Millisecond)
+		_ = sleep.For(t.Context(), time.Minute-time.Millisecond)
 		if got := len(s.AppendDue(nil)); got != perCall {
 			t.Errorf("%d slots are released just before their end, want %d", got, perCall)
 		}
