@@ -71,7 +71,7 @@ func TestForget(t *testing.T) {
 			s.Add(&store.Take{Key: []byte(key), Limit: l, Op: store.Release, Hold: 1})
 		}
 		s.Forget([]store.Take{{Key: []byte("a"), Limit: l, Hits: 1, Hold: 1}, {Key: []byte("b"), Limit: l, Hits: 1}, {Key: []byte("c"), Limit: l, Hits: 1, Hold: 2}})
-		time.Sleep(every)
+		_ = sleep.For(t.Context(), every)
 		var got []string
 		for _, release := range s.AppendDue(nil) {
 			got = append(got, fmt.Sprint(string(release.Key), release.Op == store.Release, release.Hold))

@@ -107,6 +107,31 @@ func testUnaryMethods(t *testing.T, own bool) {
 	}
 }
 
+// sayAtOnce says texts on a connection of its own in one write, each with itself in the field tell, and
+// returns what reads the answers: those of streams 1, 3, 5 and so on.
+func sayAtOnce(t *testing.T, conn *grpc.ClientConn, texts ...string) *http2.Framer {
+	t.Helper()
+	nc, err := net.Dial("tcp", conn.Target())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { nc.Close() })
+	_ = nc.SetDeadline(time.Now().Add(patience))
+	sent := opening()
+	for i, text := range texts {
+		message, err := proto.Marshal(wrapperspb.String(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := raw{path: sayMethod, contentType: "application/grpc", name: "tell", value: text, body: framed(message)}
+		sent = append(sent, one.frames(uint32(2*i+1))...)
+	}
+	if _, err := nc.Write(sent); err != nil {
+		t.Fatal(err)
+	}
+	return http2.NewFramer(nc, nc)
+}
+
 // TestUnaryCallsOfOneRead: calls that are read together are handled side by side, each with its
 // own fields, and one that panics is answered as a fault while the others have their answers.
 func TestUnaryCallsOfOneRead(t *testing.T) {
@@ -124,25 +149,7 @@ func TestUnaryCallsOfOneRead(t *testing.T) {
 		return fmt.Sprint(text, incoming(ctx)["tell"]), nil
 	}
 	conn := serve(t, Options{Checker: allow, Own: true, Register: say(asked), OnPanic: func(any, []byte) { panics.Add(1) }})
-	nc, err := net.Dial("tcp", conn.Target())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	_ = nc.SetDeadline(time.Now().Add(patience))
-	sent := opening()
-	for i, text := range []string{"a", "b", "c"} {
-		message, err := proto.Marshal(wrapperspb.String(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		one := raw{path: sayMethod, contentType: "application/grpc", name: "tell", value: text, body: framed(message)}
-		sent = append(sent, one.frames(uint32(2*i+1))...)
-	}
-	if _, err := nc.Write(sent); err != nil {
-		t.Fatal(err)
-	}
-	fr := http2.NewFramer(nc, nc)
+	fr := sayAtOnce(t, conn, "a", "b", "c")
 	answers := map[uint32]string{}
 	for ended := 0; ended < calls; {
 		f, err := fr.ReadFrame()
@@ -218,25 +225,7 @@ func TestNoAnswerWaitsForAnother(t *testing.T) {
 		}
 		return text, nil
 	})})
-	nc, err := net.Dial("tcp", conn.Target())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	_ = nc.SetDeadline(time.Now().Add(patience))
-	sent := opening()
-	for i, text := range []string{"slow", "a", "b"} {
-		message, err := proto.Marshal(wrapperspb.String(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		one := raw{path: sayMethod, contentType: "application/grpc", body: framed(message)}
-		sent = append(sent, one.frames(uint32(2*i+1))...)
-	}
-	if _, err := nc.Write(sent); err != nil {
-		t.Fatal(err)
-	}
-	fr := http2.NewFramer(nc, nc)
+	fr := sayAtOnce(t, conn, "slow", "a", "b")
 	for ended := []uint32{}; len(ended) < 3; {
 		f, err := fr.ReadFrame()
 		if err != nil {
