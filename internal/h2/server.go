@@ -1,9 +1,9 @@
-// Package h2 serves one unary method of gRPC over HTTP/2 batch by batch: all calls that
+// Package h2 serves unary methods of gRPC over HTTP/2 batch by batch: all calls of a method that
 // one read of a connection has brought are answered by one call of Unary.Serve and one
 // write. It knows HTTP/2 (RFC 9113, RFC 7541) and as much of gRPC's framing as that takes,
-// and nothing of what the method does.
+// and nothing of what the methods do.
 //
-// Everything else on the same connection, be it another method, a stream, a message that is
+// Everything else on the same connection, be it a method that it does not know, a stream, a message that is
 // compressed or longer than 64 KiB, or no gRPC at all, is a slow stream: a request of an
 // http.Handler, such as a grpc.Server, in a goroutine of its own.
 //

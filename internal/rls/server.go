@@ -70,7 +70,8 @@ type Options struct {
 	OnDrain func()
 	// Own has package h2 speak HTTP/2 in place of grpc-go. It decides the calls of
 	// ShouldRateLimit that are read together by one question to the Checker, which should tell
-	// which of them take more than one trip to a store (Detours), and leaves the rest to grpc-go.
+	// which of them take more than one trip to a store (Detours). Calls of
+	// other unary methods are read and written by it too, and the rest is left to grpc-go.
 	Own bool
 	// Instead answers the calls of ShouldRateLimit in place of the Checker, and without Own;
 	// nil for none.
