@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
@@ -80,7 +80,7 @@ func (b board) Post(ctx context.Context, node string, notice []byte, ttl time.Du
 	if len(answer) != 1 {
 		return b.store.options.Fault("post", conn.ErrBadReply)
 	}
-	if n, err := answer[0].ToInt64(); err != nil || n < 0 {
+	if n, err := answer[0].Int(); err != nil || n < 0 {
 		return b.store.refuse("post", store.Full, fmt.Sprintf("more than %d nodes have a notice: this one is not shown to the others", maxNotices), errBoard)
 	}
 	return nil
@@ -103,7 +103,7 @@ func (b board) Notices(ctx context.Context) (map[string][]byte, error) {
 	}
 	nodes := make([]string, len(list))
 	for i := range list {
-		nodes[i], _ = list[i].ToString() // a notice of "" is read for what is none
+		nodes[i], _ = list[i].Text() // a notice of "" is read for what is none
 	}
 	notices := make(map[string][]byte, len(nodes))
 	for len(nodes) > 0 {
@@ -116,7 +116,7 @@ func (b board) Notices(ctx context.Context) (map[string][]byte, error) {
 			return nil, b.store.options.Fault(op, conn.ErrBadReply)
 		}
 		for i := range page {
-			if text, err := page[i].ToString(); err == nil {
+			if text, err := page[i].Text(); err == nil {
 				notices[nodes[i]] = []byte(text)
 			}
 		}
@@ -134,7 +134,7 @@ func (s *Store) checkNode(op, node string) error {
 }
 
 // ask has the script do a word for nodes, and returns its answer.
-func (b board) ask(ctx context.Context, op, word string, nodes []string, more ...string) (answer []rueidis.RedisMessage, err error) {
+func (b board) ask(ctx context.Context, op, word string, nodes []string, more ...string) (answer []resp.Message, err error) {
 	prefix := b.store.prefix(keyHash{})
 	keys := []string{prefix + b.name}
 	for _, node := range nodes {
@@ -143,7 +143,7 @@ func (b board) ask(ctx context.Context, op, word string, nodes []string, more ..
 	}
 	err = b.store.askFirst(ctx, op, boardScript, &plain{
 		keys: keys, args: slices.Concat([]string{word}, nodes, more),
-		read: func(rest []rueidis.RedisMessage) bool { answer = rest; return true },
+		read: func(rest []resp.Message) bool { answer = rest; return true },
 	}, b.store.options.Budget)
 	return answer, err
 }

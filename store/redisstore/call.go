@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"strconv"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/limit"
@@ -34,7 +33,7 @@ type body interface {
 	encode(h header) (keys, args []string)
 	// decode reads the answer to call number. It must not keep anything of an
 	// answer whose status is not statusDecided.
-	decode(answer []rueidis.RedisMessage, number uint32) (head, error)
+	decode(answer []resp.Message, number uint32) (head, error)
 	// release ends the use of what encode returned. The client may still read it
 	// unless reusable.
 	release(reusable bool)
@@ -86,20 +85,20 @@ func (c *call) attempt(ctx context.Context) (head, error) {
 	if err != nil {
 		return head{}, err
 	}
-	var answer rueidis.RedisResult
-	command, client := c.command(t), t.Session.Client
+	var answer resp.Answer
+	command, pipe := c.command(t), t.Session.Pipe
 	if seed, ok := c.seedCommand(t); c.asking {
 		// One unit: nothing of others can come between the two.
-		all := client.DoMulti(ctx, client.B().Arbitrary("ASKING").Build(), command)
+		all := pipe.AskAll(ctx, resp.Words("ASKING"), command)
 		answer = all[len(all)-1]
 	} else if ok {
-		all := client.DoMulti(ctx, seed, command)
+		all := pipe.AskAll(ctx, seed, command)
 		c.readSeeded(t, all[0])
 		answer = all[1]
 	} else {
-		answer = client.Do(ctx, command)
+		answer = pipe.Ask(ctx, command)
 	}
-	message, err := answer.ToMessage()
+	message, err := answer.Message()
 	if c.onlyDenied(err) {
 		c.at.Leave(t, nil)
 	} else {
@@ -132,7 +131,7 @@ func (c *call) aim() error {
 }
 
 // command builds the command of the next attempt.
-func (c *call) command(t conn.Trip) rueidis.Completed {
+func (c *call) command(t conn.Trip) resp.Command {
 	s, se := c.caller, t.Session
 	c.number = s.number.Add(1)
 	h := header{number: c.number, wall: se.RedisTime(t.Began), history: se.History}
@@ -148,17 +147,17 @@ func (c *call) command(t conn.Trip) rueidis.Completed {
 	if c.triedEval {
 		name, script = "EVAL", c.script.text()
 	}
-	return se.Client.B().Arbitrary(name, script, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
+	return resp.Script(name, script, keys, args)
 }
 
 // read reads the answer of an attempt.
-func (c *call) read(se *conn.Session, answer rueidis.RedisMessage, err error) (head, error) {
+func (c *call) read(se *conn.Session, answer resp.Message, err error) (head, error) {
 	if err != nil {
 		c.body.release(conn.IsReply(err))
 		return head{}, err
 	}
 	c.body.release(true)
-	list, err := answer.ToArray()
+	list, err := answer.List()
 	if err != nil {
 		return head{}, conn.ErrBadReply
 	}

@@ -3,7 +3,7 @@ package redisstore
 import (
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -39,7 +39,7 @@ type head struct {
 
 // decode reads the answer to call number into results, which it fills only when
 // the status is decided.
-func (r *request) decode(answer []rueidis.RedisMessage, number uint32, takes []store.Take, results []store.Result) (head, error) {
+func (r *request) decode(answer []resp.Message, number uint32, takes []store.Take, results []store.Result) (head, error) {
 	h, rest, err := readHead(answer, number)
 	if err == nil && h.status == statusDecided && !r.deal(rest, h.now, takes, results) {
 		return head{}, conn.ErrBadReply
@@ -50,9 +50,9 @@ func (r *request) decode(answer []rueidis.RedisMessage, number uint32, takes []s
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
 // integers reads messages into out, which has their number.
-func integers(messages []rueidis.RedisMessage, out []int64) bool {
+func integers(messages []resp.Message, out []int64) bool {
 	for i := range messages {
-		n, err := messages[i].ToInt64()
+		n, err := messages[i].Int()
 		if err != nil {
 			return false
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -181,7 +181,7 @@ func (b *takeBody) encode(h header) (keys, args []string) {
 }
 
 // decode implements body: it fills the results.
-func (b *takeBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
+func (b *takeBody) decode(answer []resp.Message, number uint32) (head, error) {
 	if b.request == nil {
 		return head{}, conn.ErrBadReply
 	}

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/store"
 )
@@ -55,18 +55,18 @@ func (s *Store) epoch(ctx context.Context, op string, vouched bool) (store.Epoch
 		keys: []string{s.prefix(keyHash{}) + epochName},
 		// What is drawn is the epoch if one begins, and never 0.
 		args: []string{fmt.Sprintf("%016x", rand.Uint64()|1), word},
-		read: func(rest []rueidis.RedisMessage) (ok bool) { e, ok = readEpoch(rest); return ok },
+		read: func(rest []resp.Message) (ok bool) { e, ok = readEpoch(rest); return ok },
 	}, s.options.Budget)
 	return e, err
 }
 
 // readEpoch reads an epoch and its age.
-func readEpoch(rest []rueidis.RedisMessage) (store.Epoch, bool) {
+func readEpoch(rest []resp.Message) (store.Epoch, bool) {
 	var age [1]int64
 	if len(rest) != 2 || !integers(rest[1:], age[:]) {
 		return store.Epoch{}, false
 	}
-	text, err := rest[0].ToString()
+	text, err := rest[0].Text()
 	if err != nil {
 		return store.Epoch{}, false
 	}

@@ -3,7 +3,7 @@ package redisstore
 import (
 	"sync/atomic"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -150,7 +150,7 @@ func (r *request) counts(l *limit.Limit) bool {
 }
 
 // isLater reports whether an answer stands behind all others.
-func isLater(answer []rueidis.RedisMessage) bool {
+func isLater(answer []resp.Message) bool {
 	var n [1]int64
 	return len(answer) > 0 && integers(answer[:1], n[:]) && n[0] == answerLater
 }

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -177,7 +177,7 @@ func (b *leaseBody) encode(h header) (keys, args []string) {
 }
 
 // decode implements body: it fills the grants.
-func (b *leaseBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
+func (b *leaseBody) decode(answer []resp.Message, number uint32) (head, error) {
 	h, rest, err := readHead(answer, number)
 	if err != nil || h.status != statusDecided {
 		return h, err

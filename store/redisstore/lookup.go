@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store/redisstore/conn"
@@ -49,18 +49,18 @@ func (s *Store) Lookup(ctx context.Context, key []byte) (Bucket, error) {
 	if fault != nil {
 		return b, fault
 	}
-	answer, err := sh.Do(ctx, "lookup", func(c rueidis.Builder) rueidis.Completed { return c.Get().Key(b.Name).Build() })
-	if err != nil || answer.IsNil() {
+	answer, err := sh.Do(ctx, "lookup", resp.Words("GET", b.Name))
+	if err != nil || answer.Err() != nil {
 		return b, err
 	}
-	if b.Value, err = answer.ToString(); err != nil {
+	if b.Value, err = answer.Text(); err != nil {
 		return b, sh.Fault("lookup", conn.ErrBadReply)
 	}
-	answer, err = sh.Do(ctx, "lookup", func(c rueidis.Builder) rueidis.Completed { return c.Pttl().Key(b.Name).Build() })
+	answer, err = sh.Do(ctx, "lookup", resp.Words("PTTL", b.Name))
 	if err != nil {
 		return b, err
 	}
-	left, err := answer.ToInt64()
+	left, err := answer.Int()
 	if err != nil {
 		return b, sh.Fault("lookup", conn.ErrBadReply)
 	}
@@ -83,12 +83,12 @@ func (s *Store) instant(ctx context.Context, sh *shard) (limit.Micros, error) {
 
 // time asks for the instant of Redis's clock.
 func (sh *shard) time(ctx context.Context) (limit.Micros, error) {
-	answer, err := sh.Do(ctx, "lookup", func(c rueidis.Builder) rueidis.Completed { return c.Time().Build() })
+	answer, err := sh.Do(ctx, "lookup", resp.Words("TIME"))
 	if err != nil {
 		return 0, err
 	}
 	var now limit.Micros
-	words, err := answer.AsStrSlice()
+	words, err := answer.Texts()
 	if err == nil {
 		now, err = conn.ParseTime(words)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore/resp"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -162,7 +163,7 @@ func tryCommand(s *Store, words ...string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patient)
 	defer cancel()
-	answer, err := se.Client.Do(ctx, se.Client.B().Arbitrary(words...).Build()).ToAny()
+	answer, err := se.Pipe.Ask(ctx, resp.Words(words...)).Message()
 	return fmt.Sprint(answer), err
 }
 

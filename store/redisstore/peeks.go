@@ -4,11 +4,10 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -141,7 +140,7 @@ func (p *Peeks) askOne(ctx context.Context, o *Options, part *peekPart, takes []
 	}
 	defer se.Close()
 	if p.store.router != nil {
-		if err := se.Client.Do(ctx, se.Client.B().Readonly().Build()).Error(); err != nil {
+		if err := se.Pipe.Ask(ctx, resp.Words("READONLY")).Err(); err != nil {
 			return 0, err
 		}
 	}
@@ -151,7 +150,7 @@ func (p *Peeks) askOne(ctx context.Context, o *Options, part *peekPart, takes []
 	}
 	asked := p.questions(part, takes)
 	answers := p.exchange(ctx, se, asked, false)
-	if conn.IsNoScript(answers[0].Error()) {
+	if conn.IsNoScript(answers[0].Err()) {
 		answers = p.exchange(ctx, se, asked, true)
 	}
 	for i := range asked {
@@ -201,13 +200,13 @@ func (p *Peeks) questions(part *peekPart, takes []store.Take) (asked []*question
 
 // exchange sends what is asked, and returns as many answers. The whole script goes with the
 // first where the replica has it not; the others find it there.
-func (p *Peeks) exchange(ctx context.Context, se *conn.Session, asked []*question, whole bool) []rueidis.RedisResult {
+func (p *Peeks) exchange(ctx context.Context, se *conn.Session, asked []*question, whole bool) []resp.Answer {
 	h := header{wall: limit.MicrosOf(time.Now())}
 	if p.store.clock != nil {
 		h.now = max(p.store.clock(), 1)
 		h.wall = h.now
 	}
-	commands := make([]rueidis.Completed, len(asked))
+	commands := make([]resp.Command, len(asked))
 	for i, q := range asked {
 		h.number = q.number
 		keys, args := q.encode(h)
@@ -215,14 +214,14 @@ func (p *Peeks) exchange(ctx context.Context, se *conn.Session, asked []*questio
 		if whole && i == 0 {
 			name, script = "EVAL", takeScript.text()
 		}
-		commands[i] = se.Client.B().Arbitrary(name, script, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
+		commands[i] = resp.Script(name, script, keys, args)
 	}
-	return se.Client.DoMulti(ctx, commands...)
+	return se.Pipe.AskAll(ctx, commands...)
 }
 
 // read reads the answer to a question.
-func (q *question) read(answer rueidis.RedisResult) error {
-	list, err := answer.ToArray()
+func (q *question) read(answer resp.Answer) error {
+	list, err := answer.List()
 	if err != nil {
 		return err
 	}
@@ -321,11 +320,11 @@ func (f *finds) look(ctx context.Context, at *shard) []string {
 
 // replicasInCluster asks a primary of a cluster for its replicas.
 func replicasInCluster(ctx context.Context, at *shard) ([]string, error) {
-	answer, err := at.Ask(ctx, "replicas", func(b rueidis.Builder) rueidis.Completed { return b.ClusterSlots().Build() })
+	answer, err := at.Ask(ctx, "replicas", resp.Words("CLUSTER", "SLOTS"))
 	if err != nil {
 		return nil, err
 	}
-	rows, err := answer.ToArray()
+	rows, err := answer.List()
 	if err != nil {
 		return nil, at.Fault("replicas", conn.ErrBadReply)
 	}
@@ -334,9 +333,9 @@ func replicasInCluster(ctx context.Context, at *shard) ([]string, error) {
 
 // readSlotReplicas reads the answer to CLUSTER SLOTS of the primary at asked: its replicas,
 // at most conn.MaxReplicas. What has another form is left out.
-func readSlotReplicas(rows []rueidis.RedisMessage, asked string) (addrs []string) {
+func readSlotReplicas(rows []resp.Message, asked string) (addrs []string) {
 	for i := range rows {
-		row, err := rows[i].ToArray()
+		row, err := rows[i].List()
 		if err != nil || len(row) < 3 {
 			continue
 		}

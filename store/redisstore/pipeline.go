@@ -2,9 +2,10 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/store/redisstore/conn"
@@ -27,7 +28,7 @@ func pipeline(ctx context.Context, at *shard, calls []*call) {
 			pause time.Duration
 		)
 		for i, c := range calls {
-			message, err := answers[i].ToMessage()
+			message, err := answers[i].Message()
 			again, after := c.retry(c.read(t.Session, message, err))
 			switch {
 			case again && c.at == at:
@@ -46,8 +47,8 @@ func pipeline(ctx context.Context, at *shard, calls []*call) {
 }
 
 // exchange makes one attempt of each call, and returns the answers in their order.
-func exchange(ctx context.Context, t conn.Trip, calls []*call) []rueidis.RedisResult {
-	var seeds, commands []rueidis.Completed
+func exchange(ctx context.Context, t conn.Trip, calls []*call) []resp.Answer {
+	var seeds, commands []resp.Command
 	var seeded []*call
 	for _, c := range calls {
 		commands = append(commands, c.command(t))
@@ -55,7 +56,7 @@ func exchange(ctx context.Context, t conn.Trip, calls []*call) []rueidis.RedisRe
 			seeds, seeded = append(seeds, seed), append(seeded, c)
 		}
 	}
-	answers := t.Session.Client.DoMulti(ctx, append(seeds, commands...)...)
+	answers := t.Session.Pipe.AskAll(ctx, append(seeds, commands...)...)
 	for i, c := range seeded {
 		c.readSeeded(t, answers[i])
 	}
@@ -64,11 +65,11 @@ func exchange(ctx context.Context, t conn.Trip, calls []*call) []rueidis.RedisRe
 
 // worst returns the error that says most about the server: that of the
 // connection before that of a reply.
-func worst(answers []rueidis.RedisResult) error {
+func worst(answers []resp.Answer) error {
 	var found error
 	for i := range answers {
-		err := answers[i].Error()
-		if rueidis.IsRedisNil(err) {
+		err := answers[i].Err()
+		if errors.Is(err, resp.ErrNil) {
 			continue
 		}
 		if err != nil && (found == nil || conn.AboutTheCall(found) || !conn.IsReply(err)) {

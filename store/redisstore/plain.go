@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -32,7 +32,7 @@ func (s *Store) refuse(op string, reason store.Reason, hint string, err error) e
 type plain struct {
 	keys, args []string // args follow the head of the call
 	// read takes what follows the head of an answer, and reports whether it is one to the call.
-	read func(rest []rueidis.RedisMessage) bool
+	read func(rest []resp.Message) bool
 	now  limit.Micros // the instant at which the script has decided
 }
 
@@ -40,7 +40,7 @@ type plain struct {
 func (b *plain) encode(h header) (keys, args []string) { return b.keys, plainArgs(h, b.args) }
 
 // decode implements body.
-func (b *plain) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
+func (b *plain) decode(answer []resp.Message, number uint32) (head, error) {
 	h, rest, err := readHead(answer, number)
 	if err == nil && h.status == statusDecided && !b.read(rest) {
 		return head{}, conn.ErrBadReply
@@ -61,7 +61,7 @@ func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
 // readHead returns the head of the answer to call number and, where the script has
 // decided, what follows it.
-func readHead(answer []rueidis.RedisMessage, number uint32) (h head, rest []rueidis.RedisMessage, err error) {
+func readHead(answer []resp.Message, number uint32) (h head, rest []resp.Message, err error) {
 	var first [answerHead]int64
 	if len(answer) < answerHead || !integers(answer[:answerHead], first[:]) || first[0]/numberFactor != int64(number) {
 		return head{}, nil, conn.ErrBadReply

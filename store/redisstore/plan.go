@@ -3,7 +3,7 @@ package redisstore
 import (
 	"bytes"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -217,7 +217,7 @@ func said(t *store.Take) (store.Op, int64) {
 
 // deal reads the answer to the operations, whose numbers begin at answer[0], into
 // results: of an operation that is several takes each gets its own.
-func (r *request) deal(answer []rueidis.RedisMessage, now limit.Micros, takes []store.Take, results []store.Result) bool {
+func (r *request) deal(answer []resp.Message, now limit.Micros, takes []store.Take, results []store.Result) bool {
 	r.later = r.later[:0]
 	for i := range r.ops {
 		if r.ops[i].likely && isLater(answer) {
@@ -269,7 +269,7 @@ func (r *request) width(o *operation, takes []store.Take) int {
 
 // read reads what is said of o, and returns how many numbers that are: the answer to its
 // only take, or the state from which several are answered.
-func (r *request) read(o *operation, now limit.Micros, answer []rueidis.RedisMessage, takes []store.Take, results []store.Result) (width int, ok bool) {
+func (r *request) read(o *operation, now limit.Micros, answer []resp.Message, takes []store.Take, results []store.Result) (width int, ok bool) {
 	var n [answerState]int64
 	if len(answer) == 0 || !integers(answer[:1], n[:1]) {
 		return 0, false

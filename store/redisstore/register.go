@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
@@ -43,7 +43,7 @@ func (s *Store) ReadRegister(ctx context.Context, name string, known int64) (ver
 	if err != nil {
 		return 0, nil, err
 	}
-	number, err := answer[0].ToString()
+	number, err := answer[0].Text()
 	if err == nil {
 		version, err = strconv.ParseInt(number, 10, 64)
 	}
@@ -53,10 +53,10 @@ func (s *Store) ReadRegister(ctx context.Context, name string, known int64) (ver
 	if version == known || version == 0 {
 		return version, nil, nil
 	}
-	if length, err := answer[1].ToInt64(); err == nil {
+	if length, err := answer[1].Int(); err == nil {
 		return 0, nil, s.refuse(op, store.Misconfigured, fmt.Sprintf("no node has written it: they write %d at most; delete the key", store.MaxRegister), fmt.Errorf("its text has %d bytes", length))
 	}
-	kept, err := answer[1].ToString()
+	kept, err := answer[1].Text()
 	if err != nil {
 		return 0, nil, s.options.Fault(op, conn.ErrBadReply)
 	}
@@ -73,7 +73,7 @@ func (s *Store) ReplaceRegister(ctx context.Context, name string, from, to int64
 	if err != nil {
 		return false, err
 	}
-	n, err := answer[0].ToInt64()
+	n, err := answer[0].Int()
 	if err != nil {
 		return false, s.options.Fault(op, conn.ErrBadReply)
 	}
@@ -81,13 +81,13 @@ func (s *Store) ReplaceRegister(ctx context.Context, name string, from, to int64
 }
 
 // askRegister makes one call, and returns its answer of so many parts.
-func (s *Store) askRegister(ctx context.Context, op, name string, parts int, args ...string) (answer []rueidis.RedisMessage, err error) {
+func (s *Store) askRegister(ctx context.Context, op, name string, parts int, args ...string) (answer []resp.Message, err error) {
 	if name == "" || len(name) > maxRegisterName {
 		return nil, s.refuse(op, store.Misconfigured, "the name of a register has 1 to 64 bytes", fmt.Errorf("the name has %d bytes", len(name)))
 	}
 	err = s.askFirst(ctx, op, registerScript, &plain{
 		keys: []string{s.prefix(keyHash{}) + "register:" + name}, args: args,
-		read: func(rest []rueidis.RedisMessage) bool { answer = rest; return len(rest) == parts },
+		read: func(rest []resp.Message) bool { answer = rest; return len(rest) == parts },
 	}, max(registerBudget, s.options.Budget))
 	return answer, err
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/store"
 )
@@ -49,7 +49,7 @@ func (s *Store) Attend(ctx context.Context, node string, ttl time.Duration) (liv
 	err = s.askFirst(ctx, "attend", rosterScript, &plain{
 		keys: []string{prefix + rosterName, prefix + readersName},
 		args: []string{node, decimal(microsOf(ttl))},
-		read: func(rest []rueidis.RedisMessage) bool { return len(rest) == len(n) && integers(rest, n[:]) },
+		read: func(rest []resp.Message) bool { return len(rest) == len(n) && integers(rest, n[:]) },
 	}, s.options.Budget)
 	if err != nil {
 		return 0, err

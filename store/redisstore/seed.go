@@ -2,11 +2,10 @@ package redisstore
 
 import (
 	_ "embed"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/store/redisstore/conn"
 )
@@ -21,11 +20,11 @@ var seedScript = newScript(func() string { return strings.Replace(luaSeed, "UNPA
 // node remembers more of the buckets than the server may have: its history is
 // another one. That is once for each bucket. The server that was promoted knows
 // no script, so that it is told the whole of it.
-func (c *call) seedCommand(t conn.Trip) (_ rueidis.Completed, ok bool) {
+func (c *call) seedCommand(t conn.Trip) (_ resp.Command, ok bool) {
 	c.seeds = nil
 	b, ok := c.body.(*takeBody)
 	if !ok || b.memory == nil || c.asking || !b.memory.mayMiss(t.Session.History) {
-		return rueidis.Completed{}, false
+		return resp.Command{}, false
 	}
 	var seeds []seed
 	for i := range b.request.keys {
@@ -35,17 +34,17 @@ func (c *call) seedCommand(t conn.Trip) (_ rueidis.Completed, ok bool) {
 		}
 	}
 	if len(seeds) == 0 {
-		return rueidis.Completed{}, false
+		return resp.Command{}, false
 	}
 	c.seeds = &seedBody{prefix: b.prefix, seeds: seeds, number: c.caller.number.Add(1)}
 	keys, args := c.seeds.encode(header{number: c.seeds.number, deadline: max(t.Session.RedisTime(c.deadline), 1)})
-	return t.Session.Client.B().Arbitrary("EVAL", seedScript.text(), strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build(), true
+	return resp.Script("EVAL", seedScript.text(), keys, args), true
 }
 
 // readSeeded reads the answer to that command. One that failed is told again with the next
 // call for a bucket that has not been decided since.
-func (c *call) readSeeded(t conn.Trip, answer rueidis.RedisResult) {
-	list, err := answer.ToArray()
+func (c *call) readSeeded(t conn.Trip, answer resp.Answer) {
+	list, err := answer.List()
 	if err != nil {
 		return
 	}
@@ -93,7 +92,7 @@ func (b *seedBody) encode(h header) (keys, args []string) {
 }
 
 // decode implements body.
-func (b *seedBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
+func (b *seedBody) decode(answer []resp.Message, number uint32) (head, error) {
 	h, _, err := readHead(answer, number)
 	if len(answer) > answerHead {
 		return head{}, conn.ErrBadReply

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -60,7 +60,7 @@ func (s *Store) Share(ctx context.Context, told []store.Shared) (store.Sharing, 
 	var sharing store.Sharing
 	body := &plain{
 		keys: []string{s.prefix(keyHash{}) + sharedName}, args: args,
-		read: func(rest []rueidis.RedisMessage) bool {
+		read: func(rest []resp.Message) bool {
 			texts, ok := stringsOf(rest)
 			if ok {
 				sharing, ok = sharingOf(texts)
@@ -76,11 +76,11 @@ func (s *Store) Share(ctx context.Context, told []store.Shared) (store.Sharing, 
 }
 
 // stringsOf returns messages that are all texts.
-func stringsOf(messages []rueidis.RedisMessage) ([]string, bool) {
+func stringsOf(messages []resp.Message) ([]string, bool) {
 	texts := make([]string, len(messages))
 	for i := range messages {
 		var err error
-		if texts[i], err = messages[i].ToString(); err != nil {
+		if texts[i], err = messages[i].Text(); err != nil {
 			return nil, false
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
@@ -133,13 +133,13 @@ func (c *swapCall) failSwaps(err error) {
 }
 
 // readAnswers reads the answers; see plain.
-func (c *swapCall) readAnswers(rest []rueidis.RedisMessage) bool {
+func (c *swapCall) readAnswers(rest []resp.Message) bool {
 	if len(rest) != 2*len(c.swaps) {
 		return false
 	}
 	for i, out := range c.answers {
-		left, err := rest[2*i].ToInt64()
-		found, textErr := rest[2*i+1].ToString()
+		left, err := rest[2*i].Int()
+		found, textErr := rest[2*i+1].Text()
 		if err != nil || textErr != nil {
 			return false
 		}

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
@@ -141,7 +141,7 @@ func (r *request) encodeTotals(b *importBody, h header) (data, fields int) {
 }
 
 // decode implements body: it fills the results.
-func (b *importBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
+func (b *importBody) decode(answer []resp.Message, number uint32) (head, error) {
 	if b.request == nil {
 		return head{}, conn.ErrBadReply
 	}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
@@ -113,12 +113,10 @@ func dialView(ctx context.Context, o *Options) (view, error) {
 	return v, nil
 }
 
-// askView asks a server. The client's ring has a place for the two commands
-// beyond MaxInFlight.
+// askView asks a server.
 func askView(ctx context.Context, se *conn.Session) (view, error) {
-	b := se.Client.B()
-	answers := se.Client.DoMulti(ctx, b.ClusterInfo().Build(), b.ClusterSlots().Build())
-	rows, err := answers[1].ToArray()
+	answers := se.Pipe.AskAll(ctx, resp.Words("CLUSTER", "INFO"), resp.Words("CLUSTER", "SLOTS"))
+	rows, err := answers[1].List()
 	if err != nil {
 		return view{}, err
 	}
@@ -127,7 +125,7 @@ func askView(ctx context.Context, se *conn.Session) (view, error) {
 		return view{}, conn.ErrNoSlots
 	}
 	// A user that may not ask for it gets along without.
-	if info, err := answers[0].ToString(); err == nil {
+	if info, err := answers[0].Text(); err == nil {
 		v.well = strings.Contains(info, "cluster_state:ok")
 		_, rest, _ := strings.Cut(info, "cluster_current_epoch:")
 		number, _, _ := strings.Cut(rest, "\r\n")
@@ -139,15 +137,15 @@ func askView(ctx context.Context, se *conn.Session) (view, error) {
 // readView reads the answer to CLUSTER SLOTS of the server at asked: rows of the
 // first and the last slot, the primary and its replicas. What has another form
 // is left out.
-func readView(rows []rueidis.RedisMessage, asked string) view {
+func readView(rows []resp.Message, asked string) view {
 	var v view
 	for i := range rows {
-		row, err := rows[i].ToArray()
+		row, err := rows[i].List()
 		if err != nil || len(row) < 3 {
 			continue
 		}
-		from, err1 := row[0].AsInt64()
-		to, err2 := row[1].AsInt64()
+		from, err1 := row[0].Int()
+		to, err2 := row[1].Int()
 		if err1 != nil || err2 != nil {
 			continue
 		}
@@ -180,23 +178,23 @@ func (v *view) assign(from, to int64, addr string) {
 // nodeAddr reads host, port, id and a list of names and values. A host that the
 // server does not know is the one that it was asked at; "?" stands for a host
 // name that was not set, and then there is the IP address among the values.
-func nodeAddr(node rueidis.RedisMessage, asked string) (string, bool) {
-	fields, err := node.ToArray()
+func nodeAddr(node resp.Message, asked string) (string, bool) {
+	fields, err := node.List()
 	if err != nil || len(fields) < 2 {
 		return "", false
 	}
-	port, err := fields[1].AsInt64()
+	port, err := fields[1].Int()
 	if err != nil {
 		return "", false
 	}
 	host := ""
-	if !fields[0].IsNil() {
-		if host, err = fields[0].ToString(); err != nil {
+	if fields[0].Err() == nil {
+		if host, err = fields[0].Text(); err != nil {
 			return "", false
 		}
 	}
 	if host == "?" && len(fields) > 3 {
-		if values, err := fields[3].AsStrMap(); err == nil {
+		if values, err := fields[3].Pairs(); err == nil {
 			host = values["ip"]
 		}
 	}

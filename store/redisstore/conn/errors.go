@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/internal/credentials"
 	"github.com/headgate/headgate/store"
@@ -113,8 +113,8 @@ func answerOf(text string) (answer, bool) {
 
 // ReplyText returns the text of an error reply.
 func ReplyText(err error) (string, bool) {
-	if reply, ok := rueidis.IsRedisErr(err); ok {
-		return reply.Error(), true
+	if reply, ok := errors.AsType[*resp.Error](err); ok {
+		return reply.Text, true
 	}
 	if first, ok := errors.AsType[*Refusal](err); ok {
 		return first.Text, true
@@ -197,22 +197,18 @@ func classifyAccess(err error) (store.Reason, string) {
 	return store.Denied, hint
 }
 
-// isGarbage reports whether the server does not speak as Redis does. The client
-// library has no type for what it cannot parse, so its words are compared.
+// isGarbage reports whether the server does not speak as Redis does.
 func isGarbage(err error) bool {
-	text := err.Error()
-	return errors.Is(err, ErrNotRedis) ||
-		strings.Contains(text, "received unknown message type") ||
-		strings.Contains(text, "received unexpected")
+	return errors.Is(err, ErrNotRedis) || errors.Is(err, resp.ErrProtocol)
 }
 
 // codeOf returns the code of an error reply, "" of another error.
 func codeOf(err error) string {
-	reply, ok := rueidis.IsRedisErr(err)
+	reply, ok := errors.AsType[*resp.Error](err)
 	if !ok {
 		return ""
 	}
-	code, _, _ := strings.Cut(reply.Error(), " ")
+	code, _, _ := strings.Cut(reply.Text, " ")
 	return code
 }
 
@@ -254,8 +250,8 @@ func IsTryAgain(err error) bool { return codeOf(err) == "TRYAGAIN" }
 // IsWrongType reports whether what has the name of a key is of another program: no value that
 // Headgate writes.
 func IsWrongType(err error) bool {
-	var reply *rueidis.RedisError
-	return errors.As(err, &reply) && strings.HasPrefix(reply.Error(), "WRONGTYPE")
+	reply, ok := errors.AsType[*resp.Error](err)
+	return ok && strings.HasPrefix(reply.Text, "WRONGTYPE")
 }
 
 // IsNoScript reports whether the server does not hold the script.

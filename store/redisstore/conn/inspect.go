@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store/redisstore/resp"
 )
 
 // Inspection is what one server tells of itself.
@@ -31,27 +32,25 @@ type Inspection struct {
 // Sections are not named, since servers before Redis 7 take one name only.
 const maxInspected = 64 << 10
 
-// Inspect asks one server. The client's ring has places for more commands than a trip
-// stands for.
+// Inspect asks one server.
 func (s *Server) Inspect(ctx context.Context) Inspection {
 	t, err := s.Enter(ctx)
 	if err != nil {
 		return Inspection{Addr: s.addr(), Err: s.Fault("inspect", err)}
 	}
-	client := t.Session.Client
 	began := time.Now()
-	answers := client.DoMulti(ctx, client.B().Time().Build(), client.B().Info().Build())
+	answers := t.Session.Pipe.AskAll(ctx, resp.Words("TIME"), resp.Words("INFO"))
 	ended := time.Now()
 	in := Inspection{Addr: t.Session.Options.Addr}
 	var told limit.Micros
-	words, err := answers[0].AsStrSlice()
+	words, err := answers[0].Texts()
 	if err == nil {
 		told, err = ParseTime(words)
 	}
 	if err == nil {
 		in.learnTime(told.Time(), began, ended)
 		var info string
-		if info, err = answers[1].ToString(); err == nil {
+		if info, err = answers[1].Text(); err == nil {
 			in.learnInfo(info)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 )
 
 // Replicas says that peeks of operators may be answered by replicas.
@@ -47,7 +47,7 @@ func (o *Options) ReplicaAt(addr string) *Options {
 // little. What was on its way when the replica heard of its primary last is not in it. It
 // is an error where the server is no replica, or has no link that is up.
 func (s *Session) Link(ctx context.Context) (heard time.Duration, err error) {
-	info, err := s.Client.Do(ctx, s.Client.B().Info().Section("replication").Build()).ToString()
+	info, err := s.Pipe.Ask(ctx, resp.Words("INFO", "replication")).Text()
 	if err != nil {
 		return 0, err
 	}
@@ -71,13 +71,11 @@ func ReadLink(info string) (heard time.Duration, err error) {
 // ReplicasOf asks a primary for the replicas that are up to date with it or nearly so, at
 // most MaxReplicas.
 func (s *Server) ReplicasOf(ctx context.Context) ([]string, error) {
-	answer, err := s.Ask(ctx, "replicas", func(b rueidis.Builder) rueidis.Completed {
-		return b.Info().Section("replication").Build()
-	})
+	answer, err := s.Ask(ctx, "replicas", resp.Words("INFO", "replication"))
 	if err != nil {
 		return nil, err
 	}
-	info, err := answer.ToString()
+	info, err := answer.Text()
 	if err != nil {
 		return nil, s.Fault("replicas", ErrBadReply)
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/store"
@@ -177,13 +177,12 @@ func (p *peer) tryAsk(ctx context.Context, master string) (report, error) {
 		}
 		p.session = se
 	}
-	b := p.session.Client.B()
-	answers := p.session.Client.DoMulti(ctx,
-		b.Arbitrary("SENTINEL", "GET-MASTER-ADDR-BY-NAME", master).Build(),
-		b.Arbitrary("SENTINEL", "MASTER", master).Build())
-	addr, err := answers[0].AsStrSlice()
+	answers := p.session.Pipe.AskAll(ctx,
+		resp.Words("SENTINEL", "GET-MASTER-ADDR-BY-NAME", master),
+		resp.Words("SENTINEL", "MASTER", master))
+	addr, err := answers[0].Texts()
 	switch {
-	case rueidis.IsRedisNil(err), err == nil && len(addr) == 0:
+	case errors.Is(err, resp.ErrNil), err == nil && len(addr) == 0:
 		return report{}, errNoMaster
 	case err != nil && IsReply(err) && strings.Contains(err.Error(), "unknown command"):
 		return report{}, errNotSentinel
@@ -194,7 +193,7 @@ func (p *peer) tryAsk(ctx context.Context, master string) (report, error) {
 	}
 	r := report{addr: net.JoinHostPort(addr[0], addr[1])}
 	// A user that may not ask for it gets along without.
-	if facts, err := answers[1].AsStrMap(); err == nil {
+	if facts, err := answers[1].Pairs(); err == nil {
 		r.epoch, _ = strconv.ParseInt(facts["config-epoch"], 10, 64)
 	}
 	return r, nil

@@ -2,10 +2,11 @@ package conn
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/store"
@@ -190,20 +191,20 @@ func Within(ctx context.Context, most time.Duration) time.Time {
 // Ping asks for a sign of life. Not by PING: the ACL user of the store needs TIME
 // anyway.
 func (s *Server) Ping(ctx context.Context) error {
-	_, err := s.Do(ctx, "ping", func(b rueidis.Builder) rueidis.Completed { return b.Time().Build() })
+	_, err := s.Do(ctx, "ping", resp.Words("TIME"))
 	return err
 }
 
 // Do makes one plain command and returns its answer or a *store.Error. A key that
 // is not there is no error.
-func (s *Server) Do(ctx context.Context, op string, build func(rueidis.Builder) rueidis.Completed) (rueidis.RedisMessage, error) {
-	return s.do(ctx, op, build, func(err error) error { return err })
+func (s *Server) Do(ctx context.Context, op string, command resp.Command) (resp.Message, error) {
+	return s.do(ctx, op, command, func(err error) error { return err })
 }
 
 // Ask is Do for what no decision depends on: a server that refuses to answer is well, and its
 // connection goes on.
-func (s *Server) Ask(ctx context.Context, op string, build func(rueidis.Builder) rueidis.Completed) (rueidis.RedisMessage, error) {
-	return s.do(ctx, op, build, amiss)
+func (s *Server) Ask(ctx context.Context, op string, command resp.Command) (resp.Message, error) {
+	return s.do(ctx, op, command, amiss)
 }
 
 // amiss returns what of an error the server is to blame for: not that it refuses to answer.
@@ -214,14 +215,14 @@ func amiss(err error) error {
 	return err
 }
 
-// do makes a command; amiss is what of its error the server is to blame for.
-func (s *Server) do(ctx context.Context, op string, build func(rueidis.Builder) rueidis.Completed, amiss func(error) error) (rueidis.RedisMessage, error) {
+// do asks a command; amiss is what of its error the server is to blame for.
+func (s *Server) do(ctx context.Context, op string, command resp.Command, amiss func(error) error) (resp.Message, error) {
 	t, err := s.Enter(ctx)
 	if err != nil {
-		return rueidis.RedisMessage{}, s.Fault(op, err)
+		return resp.Message{}, s.Fault(op, err)
 	}
-	answer, err := t.Session.Client.Do(ctx, build(t.Session.Client.B())).ToMessage()
-	if rueidis.IsRedisNil(err) {
+	answer, err := t.Session.Pipe.Ask(ctx, command).Message()
+	if errors.Is(err, resp.ErrNil) {
 		err = nil
 	}
 	if s.Leave(t, amiss(err)); err != nil {

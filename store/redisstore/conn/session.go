@@ -16,7 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/headgate/headgate/store/redisstore/resp"
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -28,25 +28,19 @@ const (
 	// longer: a server that hangs is noticed after their sum at most.
 	keepAlive  = 300 * time.Millisecond
 	minSilence = 500 * time.Millisecond
-	// oneConnection is the client's exponent for a single connection: 2^0
-	// would be taken for "the default", any negative number means one.
-	oneConnection = -1
 	// clockStep is the difference from which a clock has been set rather than
 	// read late, and 1/clockWeight the share by which a slow answer counts.
 	clockStep   = time.Second
 	clockWeight = 64
-	// bufferBytes is the size of each of the two buffers of a connection; a
-	// call is some hundred bytes, and a thousand may wait.
-	bufferBytes = 128 << 10
 )
 
 // Session is one connection to Redis, from the dial until it breaks. It is
 // never mended: link makes another one, so that no call of a user ever waits
 // for a connection to be made.
 type Session struct {
-	Options *Options       // with the address of the server
-	Client  rueidis.Client // over this one connection, which it does not mend
-	epoch   time.Time      // where the local clock of this connection begins
+	Options *Options   // with the address of the server
+	Pipe    *resp.Pipe // over this one connection
+	epoch   time.Time  // where the local clock of this connection begins
 
 	// over is closed when the connection is gone or must not be used further;
 	// cause says why.
@@ -55,7 +49,7 @@ type Session struct {
 	cause error
 
 	mu      sync.Mutex
-	conn    *watchedConn   // the one connection; nil until it is dialled
+	conn    *watchedConn   // below Pipe; nil until it is dialled
 	probing bool           // whether a probe is under way
 	probes  sync.WaitGroup // begun under mu while the session is not over
 
@@ -71,7 +65,7 @@ type Session struct {
 	inFlight flights
 }
 
-// flights counts the calls that take up places of the client's ring: those
+// flights counts the calls that take up places of MaxInFlight: those
 // that wait for an answer, and those that were given up on but are unanswered
 // still. Answers arrive in the order of the calls, so an answer to a call that
 // began after some were given up on proves that those have been answered too.
@@ -175,60 +169,52 @@ func Connect(ctx context.Context, o *Options) (*Session, error) {
 // connect is Connect with the credentials of o as they are.
 func connect(ctx context.Context, o *Options) (*Session, error) {
 	s := &Session{Options: o, epoch: time.Now(), over: make(chan struct{})}
-	// The client's own exchange after the dial does not heed ctx.
+	// The first question does not heed ctx.
 	release := context.AfterFunc(ctx, s.hangUp)
 	defer release()
-	client, err := rueidis.NewClient(s.clientOption(ctx, o))
+	conn, err := s.open(ctx, o)
+	if err == nil {
+		s.Pipe = resp.NewPipe(conn, resp.Options{Raw: conn.plain(), Quiet: keepAlive, Patience: o.silence})
+		err = s.logIn(ctx)
+	}
 	if err != nil {
-		s.hangUp()
+		s.Close()
 		if !errors.Is(err, ErrNotRedis) && (ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded)) {
 			return nil, fmt.Errorf("%w after %v", errNoGreeting, o.DialTimeout)
 		}
 		return nil, err
 	}
-	s.Client = client
 	return s, nil
 }
 
-// clientOption returns the settings of the client library. Nothing is ever
-// retried by it: a script whose answer is lost may have run.
-func (s *Session) clientOption(ctx context.Context, o *Options) rueidis.ClientOption {
-	return rueidis.ClientOption{
-		InitAddress: []string{o.Addr},
-		DialCtxFn: func(_ context.Context, _ string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			return s.dialOnce(ctx, o)
-		},
-		Dialer:              net.Dialer{Timeout: o.DialTimeout, KeepAlive: keepAlive},
-		Username:            o.Username,
-		Password:            o.Password,
-		SelectDB:            o.DB,
-		ConnWriteTimeout:    o.silence,
-		ReadBufferEachConn:  bufferBytes,
-		WriteBufferEachConn: bufferBytes,
-		PipelineMultiplex:   oneConnection,
-		ClientSetInfo:       rueidis.DisableClientSetInfo, // old servers refuse it
-		ForceSingleClient:   true,
-		DisableRetry:        true,
-		DisableCache:        true,
-		AlwaysPipelining:    true,
+// logIn says who asks, and what database it is about.
+func (s *Session) logIn(ctx context.Context) error {
+	var commands []resp.Command
+	switch o := s.Options; {
+	case o.Password != "" && o.Username != "":
+		commands = append(commands, resp.Words("AUTH", o.Username, o.Password))
+	case o.Password != "":
+		commands = append(commands, resp.Words("AUTH", o.Password)) // which servers before Redis 6 know too
 	}
+	if db := s.Options.DB; db != 0 {
+		commands = append(commands, resp.Words("SELECT", strconv.Itoa(db)))
+	}
+	for _, answer := range s.Pipe.AskAll(ctx, commands...) {
+		if err := answer.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// dialOnce makes the connection of the session. The client asks for a new one
-// when it has lost the first; it gets none.
-func (s *Session) dialOnce(ctx context.Context, o *Options) (net.Conn, error) {
-	s.mu.Lock()
-	used := s.conn != nil
-	s.mu.Unlock()
-	if used || s.isOver() {
-		return nil, errLost
-	}
+// open makes the connection of the session, on which a Redis answers.
+func (s *Session) open(ctx context.Context, o *Options) (*watchedConn, error) {
 	conn, err := o.dialServer(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
 	watched := watchConn(conn, func() { s.End(errLost) })
+	s.mu.Lock()
 	s.conn = watched
 	s.mu.Unlock()
 	if s.isOver() {
@@ -285,16 +271,15 @@ func hostOf(addr string) string {
 // replica, since what it would count is lost. All is asked at once: of a server on
 // another continent each round trip counts.
 func (s *Session) greet(ctx context.Context) error {
-	b := s.Client.B()
-	answers := s.Client.DoMulti(ctx,
-		b.Eval().Script("return string.format('%d', "+longNumber+")").Numkeys(0).Build(),
-		b.Role().Build(),
-		b.Info().Section("cluster").Build(),
-		b.Info().Section("replication").Build(),
-		b.Time().Build(), // last, so that it is read soon
+	answers := s.Pipe.AskAll(ctx,
+		resp.Script("EVAL", "return string.format('%d', "+longNumber+")", nil, nil),
+		resp.Words("ROLE"),
+		resp.Words("INFO", "cluster"),
+		resp.Words("INFO", "replication"),
+		resp.Words("TIME"), // last, so that it is read soon
 	)
 	numbers, role, cluster, replication, clock := answers[0], roleOf(answers[1]), answers[2], answers[3], answers[4]
-	parts, err := clock.AsStrSlice()
+	parts, err := clock.Texts()
 	if err != nil {
 		if IsReply(err) && role == "sentinel" {
 			return ErrIsSentinel
@@ -325,8 +310,8 @@ func (s *Session) greet(ctx context.Context) error {
 // historyOf returns a number for the replication history of the server that has told of its
 // replication: another one after a failover, and after a restart; and that of the history before
 // the failover. Where the user may not ask, every connection counts as another one.
-func historyOf(replication rueidis.RedisResult) (history, forebear uint32) {
-	info, err := replication.ToString()
+func historyOf(replication resp.Answer) (history, forebear uint32) {
+	info, err := replication.Text()
 	if err != nil {
 		return max(1, rand.Uint32()), 0
 	}
@@ -348,23 +333,23 @@ func historyOf(replication rueidis.RedisResult) (history, forebear uint32) {
 // may not ask; then it is empty, and a replica answers READONLY to the first
 // charge.
 func (s *Session) Role(ctx context.Context) string {
-	return roleOf(s.Client.Do(ctx, s.Client.B().Role().Build()))
+	return roleOf(s.Pipe.Ask(ctx, resp.Words("ROLE")))
 }
 
 // roleOf reads the answer to ROLE.
-func roleOf(answer rueidis.RedisResult) string {
-	role, err := answer.ToArray()
+func roleOf(answer resp.Answer) string {
+	role, err := answer.List()
 	if err != nil || len(role) == 0 {
 		return ""
 	}
-	name, _ := role[0].ToString()
+	name, _ := role[0].Text()
 	return name
 }
 
 // inCluster reports whether the server that has told of its cluster is a node of one, as far as
 // the user may know.
-func inCluster(cluster rueidis.RedisResult) bool {
-	info, err := cluster.ToString()
+func inCluster(cluster resp.Answer) bool {
+	info, err := cluster.Text()
 	return err == nil && strings.Contains(info, "cluster_enabled:1")
 }
 
@@ -374,8 +359,8 @@ const longNumber = "4503599627370496"
 // checkNumbers makes sure that Redis writes a number as long as an instant by %d,
 // as the script does: on 32 bits it does not, and the counts would be wrong. It
 // says nothing about a user who may not run it.
-func checkNumbers(written rueidis.RedisResult) error {
-	text, err := written.ToString()
+func checkNumbers(written resp.Answer) error {
+	text, err := written.Text()
 	switch {
 	case err != nil && IsReply(err):
 		return nil
@@ -456,13 +441,15 @@ func (s *Session) hangUp() {
 // Close ends the session and waits until its goroutines have.
 func (s *Session) Close() {
 	s.hangUp()
-	s.Client.Close()
+	if s.Pipe != nil {
+		s.Pipe.Close()
+	}
 	s.probes.Wait()
 }
 
 // probe finds out, in the background, whether calls that were given up on have
 // been answered meanwhile. It is for when they take up all places, so that no
-// other call can. The client's ring has a place for it beyond MaxInFlight.
+// other call can.
 func (s *Session) probe() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -474,7 +461,7 @@ func (s *Session) probe() {
 		mark := s.inFlight.givenUp.Load()
 		ctx, cancel := context.WithTimeout(context.Background(), s.Options.silence)
 		defer cancel()
-		if err := s.Client.Do(ctx, s.Client.B().Ping().Build()).Error(); err == nil || IsReply(err) {
+		if err := s.Pipe.Ask(ctx, resp.Words("PING")).Err(); err == nil || IsReply(err) {
 			s.inFlight.reached(mark)
 		} else {
 			s.End(err)
@@ -487,8 +474,8 @@ func (s *Session) probe() {
 
 // IsReply reports whether err is what Redis answered, not why it did not.
 func IsReply(err error) bool {
-	_, ok := rueidis.IsRedisErr(err)
-	return ok || rueidis.IsRedisNil(err)
+	_, ok := errors.AsType[*resp.Error](err)
+	return ok || errors.Is(err, resp.ErrNil)
 }
 
 // givenUp reports whether the caller's context ended before the answer came.

@@ -12,9 +12,8 @@ import (
 // whoever waits for it.
 const readLately = time.Millisecond
 
-// watchedConn tells the session when the client library closes the connection, which it
-// does on every error, and knows whether the server has said something that nobody has
-// heard yet.
+// watchedConn tells the session when the connection is closed, which the pipe does on
+// every error, and knows whether the server has said something that nobody has heard yet.
 type watchedConn struct {
 	net.Conn
 	raw    syscall.RawConn // nil where there is none
@@ -37,6 +36,14 @@ func watchConn(conn net.Conn, closed func()) *watchedConn {
 		c.raw, _ = system.SyscallConn() // without it nothing is known to be unread
 	}
 	return c
+}
+
+// plain returns the socket if it gets what is written as it is, else nil.
+func (c *watchedConn) plain() syscall.RawConn {
+	if _, secure := c.Conn.(*tls.Conn); secure {
+		return nil
+	}
+	return c.raw
 }
 
 // Read implements net.Conn.

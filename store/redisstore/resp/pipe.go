@@ -1,0 +1,331 @@
+package resp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	// maxWaiting bounds the bytes that wait to be written.
+	maxWaiting = 64 << 20
+	// keptBytes bounds the buffers that are kept for what is asked next.
+	keptBytes = 256 << 10
+)
+
+var (
+	// ErrClosed is what is answered once Close was called.
+	ErrClosed = errors.New("the connection is closed")
+	// ErrFull says that too much waits to be written.
+	ErrFull = errors.New("the server reads nothing, and too much waits for it")
+
+	errSilent = errors.New("the server gives no sign of life")
+)
+
+// Options says how to use a connection.
+type Options struct {
+	// Raw is that of the socket, if what is written to the connection is what the socket
+	// gets; nil otherwise, as with TLS: then a goroutine writes.
+	Raw syscall.RawConn
+	// Quiet is how long a server may say nothing before it is asked for a sign of life, and
+	// Patience how long it may take for that: then the connection is closed.
+	Quiet, Patience time.Duration
+}
+
+// Pipe is one connection to a server. It is safe for concurrent use. NewPipe makes one.
+type Pipe struct {
+	conn    net.Conn
+	options Options
+	// handed has a value while there is something for the goroutine that writes; it is
+	// closed with the connection.
+	handed chan struct{}
+	over   chan struct{}
+	ends   sync.WaitGroup
+	// heard counts the messages of the server.
+	heard atomic.Uint64
+
+	mu sync.Mutex
+	// out is what waits to be written, spare an empty buffer; busy says that somebody
+	// writes, and rest is what he has left to the goroutine.
+	out, spare, rest []byte
+	busy             bool
+	// first and last are what waits for answers, in the order in which it was asked.
+	first, last *exchange
+	// err says why there is no connection any more.
+	err error
+}
+
+// exchange is what one caller has asked in one go, and its answers so far.
+type exchange struct {
+	answers []Answer
+	got     int
+	done    chan struct{}
+	next    *exchange
+}
+
+// NewPipe speaks over conn, which it closes when the server goes, says what is no answer, or
+// Close is called.
+func NewPipe(conn net.Conn, o Options) *Pipe {
+	p := &Pipe{conn: conn, options: o, handed: make(chan struct{}, 1), over: make(chan struct{})}
+	p.ends.Go(p.read)
+	p.ends.Go(p.write)
+	p.ends.Go(p.watch)
+	return p
+}
+
+// Close closes the connection, and returns when nothing of p runs any more. What waits for
+// an answer gets ErrClosed.
+func (p *Pipe) Close() {
+	p.fail(ErrClosed)
+	p.ends.Wait()
+}
+
+// Ask asks one command, and waits for the answer until ctx ends. The command may be
+// decided after that.
+func (p *Pipe) Ask(ctx context.Context, c Command) Answer {
+	return p.AskAll(ctx, c)[0]
+}
+
+// AskAll asks commands in one go, and returns their answers in their order. When ctx ends
+// before the last of them is there, none is. Commands may be decided after that.
+func (p *Pipe) AskAll(ctx context.Context, commands ...Command) []Answer {
+	x := &exchange{answers: make([]Answer, len(commands)), done: make(chan struct{})}
+	if len(commands) == 0 {
+		return x.answers
+	}
+	if err := ctx.Err(); err != nil {
+		return failed(len(commands), err)
+	}
+	if err := p.send(x, commands); err != nil {
+		return failed(len(commands), err)
+	}
+	select {
+	case <-x.done:
+		return x.answers
+	case <-ctx.Done():
+	}
+	select { // both may be
+	case <-x.done:
+		return x.answers
+	default:
+		return failed(len(commands), ctx.Err())
+	}
+}
+
+// failed returns n answers that are none because of err.
+func failed(n int, err error) []Answer {
+	answers := make([]Answer, n)
+	for i := range answers {
+		answers[i].err = err
+	}
+	return answers
+}
+
+// send takes in what is asked, and writes it if nobody else does.
+func (p *Pipe) send(x *exchange, commands []Command) error {
+	p.mu.Lock()
+	err := p.err
+	if err == nil && len(p.out) > maxWaiting {
+		err = ErrFull
+	}
+	if err != nil {
+		p.mu.Unlock()
+		return err
+	}
+	for _, c := range commands {
+		p.out = c.appendTo(p.out)
+	}
+	if p.last == nil {
+		p.first = x
+	} else {
+		p.last.next = x
+	}
+	p.last = x
+	if p.busy {
+		p.mu.Unlock()
+		return nil
+	}
+	p.busy = true
+	if p.options.Raw == nil {
+		p.mu.Unlock()
+		p.handed <- struct{}{}
+		return nil
+	}
+	b := p.nextLocked()
+	p.mu.Unlock()
+	p.writeNow(b)
+	return nil
+}
+
+// nextLocked takes what waits to be written.
+func (p *Pipe) nextLocked() []byte {
+	b := p.out
+	p.out, p.spare = p.spare[:0], nil
+	return b
+}
+
+// writtenLocked takes back the buffer of what is written.
+func (p *Pipe) writtenLocked(b []byte) {
+	if cap(b) <= keptBytes {
+		p.spare = b[:0]
+	}
+}
+
+// writeNow writes b and what others ask meanwhile, for as long as the socket takes it at
+// once. It leaves the rest to the goroutine that writes.
+func (p *Pipe) writeNow(b []byte) {
+	for {
+		n, err := p.tryWrite(b)
+		if err != nil {
+			p.fail(err)
+			return
+		}
+		p.mu.Lock()
+		if n < len(b) {
+			p.rest = b[n:]
+			p.mu.Unlock()
+			p.handed <- struct{}{}
+			return
+		}
+		p.writtenLocked(b)
+		if len(p.out) == 0 {
+			p.busy = false
+			p.mu.Unlock()
+			return
+		}
+		b = p.nextLocked()
+		p.mu.Unlock()
+	}
+}
+
+// tryWrite writes as much of b as the socket takes without waiting.
+func (p *Pipe) tryWrite(b []byte) (n int, err error) {
+	controlled := p.options.Raw.Write(func(fd uintptr) bool {
+		n, err = writeSome(fd, b)
+		return true
+	})
+	return n, errors.Join(controlled, err)
+}
+
+// write writes what it is handed, until the connection is over.
+func (p *Pipe) write() {
+	for {
+		select {
+		case <-p.handed:
+		case <-p.over:
+			return
+		}
+		p.mu.Lock()
+		b := p.rest
+		p.rest = nil
+		for {
+			if len(b) == 0 {
+				if len(p.out) == 0 {
+					break
+				}
+				b = p.nextLocked()
+			}
+			p.mu.Unlock()
+			_, err := p.conn.Write(b)
+			if err != nil {
+				p.fail(err)
+				return
+			}
+			p.mu.Lock()
+			p.writtenLocked(b)
+			b = nil
+		}
+		p.busy = false
+		p.mu.Unlock()
+	}
+}
+
+// read hands out answers, until the connection is over.
+func (p *Pipe) read() {
+	r := newReader(p.conn)
+	for {
+		m, err := r.message()
+		if err == nil {
+			err = p.answered(m)
+		}
+		if err != nil {
+			p.fail(err)
+			return
+		}
+	}
+}
+
+// answered hands out one answer.
+func (p *Pipe) answered(m Message) error {
+	p.heard.Add(1)
+	p.mu.Lock()
+	x := p.first
+	if x == nil {
+		p.mu.Unlock()
+		return fmt.Errorf("%w: an answer to no question", ErrProtocol)
+	}
+	x.answers[x.got].message = m
+	x.got++
+	all := x.got == len(x.answers)
+	if all {
+		if p.first = x.next; p.first == nil {
+			p.last = nil
+		}
+	}
+	p.mu.Unlock()
+	if all {
+		close(x.done)
+	}
+	return nil
+}
+
+// watch asks for a sign of life where there was none for a while.
+func (p *Pipe) watch() {
+	tick := time.NewTicker(p.options.Quiet)
+	defer tick.Stop()
+	for before := uint64(0); ; {
+		select {
+		case <-tick.C:
+		case <-p.over:
+			return
+		}
+		heard := p.heard.Load()
+		if heard != before {
+			before = heard
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), p.options.Patience)
+		err := p.Ask(ctx, Words("PING")).Err()
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			p.fail(errSilent)
+			return
+		}
+	}
+}
+
+// fail ends the connection because of err. Only the first cause counts.
+func (p *Pipe) fail(err error) {
+	p.mu.Lock()
+	if p.err != nil {
+		p.mu.Unlock()
+		return
+	}
+	p.err = err
+	waiting := p.first
+	p.first, p.last, p.out, p.rest = nil, nil, nil, nil
+	p.mu.Unlock()
+	close(p.over)
+	p.conn.Close()
+	for x := waiting; x != nil; x = x.next {
+		for i := x.got; i < len(x.answers); i++ {
+			x.answers[i].err = err
+		}
+		close(x.done)
+	}
+}
