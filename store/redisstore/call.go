@@ -28,15 +28,12 @@ const (
 
 // body is what a script call says and what it hears: takes, for one.
 type body interface {
-	// encode returns KEYS and ARGV of the script. They are valid until the body
-	// is released or encoded again.
+	// encode returns KEYS and ARGV of the script. They are valid until the body is
+	// encoded again, or decoded.
 	encode(h header) (keys, args []string)
 	// decode reads the answer to call number. It must not keep anything of an
 	// answer whose status is not statusDecided.
 	decode(answer []resp.Message, number uint32) (head, error)
-	// release ends the use of what encode returned. The client may still read it
-	// unless reusable.
-	release(reusable bool)
 }
 
 // call is one script call, with the few ways in which it is made again. It has
@@ -153,10 +150,8 @@ func (c *call) command(t conn.Trip) resp.Command {
 // read reads the answer of an attempt.
 func (c *call) read(se *conn.Session, answer resp.Message, err error) (head, error) {
 	if err != nil {
-		c.body.release(conn.IsReply(err))
 		return head{}, err
 	}
-	c.body.release(true)
 	list, err := answer.List()
 	if err != nil {
 		return head{}, conn.ErrBadReply

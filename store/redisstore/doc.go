@@ -30,7 +30,8 @@
 //	memory    remembers the latest states of buckets, seed brings them back
 //	router    knows which shard has which hash slots of a cluster
 //
-// Package conn has the connections below, package doctor checks a server.
+// Package conn has the connections below, package resp speaks the protocol of Redis on
+// them, package doctor checks a server.
 //
 // # Connection
 //

@@ -12,7 +12,6 @@ import (
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
-	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 const (
@@ -145,8 +144,7 @@ type operation struct {
 
 var requests = sync.Pool{New: func() any { return new(request) }}
 
-// release makes r available to other calls. It must not be called while the
-// client may still read the strings.
+// release makes r available to other calls.
 func (r *request) release() {
 	r.tells, r.guesses = false, false
 	clear(r.said)
@@ -182,9 +180,6 @@ func (b *takeBody) encode(h header) (keys, args []string) {
 
 // decode implements body: it fills the results.
 func (b *takeBody) decode(answer []resp.Message, number uint32) (head, error) {
-	if b.request == nil {
-		return head{}, conn.ErrBadReply
-	}
 	h, err := b.request.decode(answer, number, b.takes, b.results)
 	if err == nil && h.status == statusDecided {
 		b.remember()
@@ -212,14 +207,6 @@ func (b *takeBody) remember() {
 			continue
 		}
 		b.memory.note(&key.hash, b.history, l, &op.state, local, op.left)
-	}
-}
-
-// release implements body. The plan of the request is still wanted for the
-// answer.
-func (b *takeBody) release(reusable bool) {
-	if !reusable {
-		b.request = nil
 	}
 }
 

@@ -150,8 +150,11 @@ func (b *leaseBody) encode(h header) (keys, args []string) {
 		q := &b.requests[at]
 		takes[i] = store.Take{Key: q.Key, Limit: q.Limit, Hits: min(max(q.Want, 0), limit.MaxQuota)}
 	}
-	r := requests.Get().(*request)
-	b.request, r.packs = r, b.packs
+	if b.request == nil {
+		b.request = requests.Get().(*request)
+	}
+	r := b.request
+	r.packs = b.packs
 	r.buf = r.buf[:0]
 	r.number(takes)
 	for _, suffix := range [...]string{"", registerSuffix} {
@@ -195,6 +198,8 @@ func (b *leaseBody) decode(answer []resp.Message, number uint32) (head, error) {
 			Decision: decision(b.requests[at].Limit, n[3], n[4], n[5]),
 		}
 	}
+	b.request.release()
+	b.request = nil
 	return h, nil
 }
 
@@ -210,12 +215,4 @@ func decision(l *limit.Limit, verdict, remaining, reset int64) limit.Decision {
 		d.RetryAfter = micros(-1 - verdict)
 	}
 	return d
-}
-
-// release implements body.
-func (b *leaseBody) release(reusable bool) {
-	if reusable {
-		b.request.release()
-	}
-	b.request = nil
 }

@@ -49,9 +49,6 @@ func (b *plain) decode(answer []resp.Message, number uint32) (head, error) {
 	return h, err
 }
 
-// release implements body.
-func (*plain) release(bool) {}
-
 // plainArgs returns the head of a call as arguments, and what follows it.
 func plainArgs(h header, more []string) []string {
 	return append([]string{decimal(int64(h.number)), decimal(int64(h.now)), decimal(int64(max(h.deadline, 0)))}, more...)

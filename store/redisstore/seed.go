@@ -70,9 +70,6 @@ type seedBody struct {
 	number uint32 // of the call
 }
 
-// release implements body: the strings are not used again.
-func (*seedBody) release(bool) {}
-
 // encode implements body.
 func (b *seedBody) encode(h header) (keys, args []string) {
 	number := func(n int64) { args = append(args, decimal(n)) }

@@ -142,9 +142,6 @@ func (r *request) encodeTotals(b *importBody, h header) (data, fields int) {
 
 // decode implements body: it fills the results.
 func (b *importBody) decode(answer []resp.Message, number uint32) (head, error) {
-	if b.request == nil {
-		return head{}, conn.ErrBadReply
-	}
 	answers := make([]store.Result, len(b.takes))
 	h, err := b.request.decode(answer, number, b.takes, answers)
 	if err != nil || h.status != statusDecided {
@@ -156,11 +153,4 @@ func (b *importBody) decode(answer []resp.Message, number uint32) (head, error) 
 	b.request.release()
 	b.request = nil
 	return h, nil
-}
-
-// release implements body. The plan of the request is still wanted for the answer.
-func (b *importBody) release(reusable bool) {
-	if !reusable {
-		b.request = nil
-	}
 }

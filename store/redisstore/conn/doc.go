@@ -7,7 +7,7 @@
 //	Trip      is one exchange: asks the breaker and takes a place
 //	Gate      is the breaker of an address; dials go through it as calls do
 //	link      keeps a session alive in the background
-//	Session   is one connection, from the dial until it breaks
+//	Session   is one connection, from the dial until it breaks; package resp speaks on it
 //	finder    asks sentinels which server is the primary
 //	Patience  is how long a Take waits, Lateness whether this process is itself late
 //

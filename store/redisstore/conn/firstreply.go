@@ -28,9 +28,8 @@ type Refusal struct{ Text string }
 func (r *Refusal) Error() string { return r.Text }
 
 // AskFirst makes sure that a Redis is on the other end of a new connection,
-// before the client library gets it. The library trusts its server: it ends the
-// process when that says more than it was asked, as a mail server does that
-// greets, and it makes room for as much as any number on the wire says.
+// before anything else is asked: a mail server that greets, for one, is named as
+// what it is, and gets no password.
 func AskFirst(conn net.Conn, deadline time.Time) error {
 	if err := conn.SetDeadline(deadline); err != nil {
 		return err

@@ -28,13 +28,13 @@ const (
 	// exchanges included.
 	DefaultDialTimeout = time.Second
 	// dialTrips is how many round trips an attempt to connect takes at most, while the budget is
-	// that of one: of TCP, two of TLS, the first question, HELLO and the greeting. So a store far
+	// that of one: of TCP, two of TLS, the first question, AUTH and the greeting. So a store far
 	// away has that many budgets to connect, up to mostDialTimeout.
 	dialTrips       = 6
 	mostDialTimeout = 5 * time.Second
 	// DefaultMaxInFlight is the number of calls that wait for an answer at one
-	// time. It is below the 1024 places of the client's ring, in which a call
-	// that finds no place would wait without heed of its deadline.
+	// time, and the most that MaxInFlight can be: beyond it Redis is slower than the
+	// demand, and whoever waits only waits longer.
 	DefaultMaxInFlight = 1000
 	// DefaultRemembered is the number of buckets whose latest states are kept in
 	// memory, at 64 bytes each, to be brought back after a failover.

@@ -302,7 +302,7 @@ func (p *Pipe) watch() {
 		ctx, cancel := context.WithTimeout(context.Background(), p.options.Patience)
 		err := p.Ask(ctx, Words("PING")).Err()
 		cancel()
-		if errors.Is(err, context.DeadlineExceeded) {
+		if _, said := errors.AsType[*Error](err); err != nil && !said {
 			p.fail(errSilent)
 			return
 		}
@@ -321,11 +321,11 @@ func (p *Pipe) fail(err error) {
 	p.first, p.last, p.out, p.rest = nil, nil, nil, nil
 	p.mu.Unlock()
 	close(p.over)
-	p.conn.Close()
 	for x := waiting; x != nil; x = x.next {
 		for i := x.got; i < len(x.answers); i++ {
 			x.answers[i].err = err
 		}
 		close(x.done)
 	}
+	p.conn.Close() // last: with TLS it may wait for the socket
 }
