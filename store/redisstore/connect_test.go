@@ -23,10 +23,8 @@ import (
 )
 
 func TestConnections(t *testing.T) {
-	users := []string{
-		"user default off",
-		"user app on >secret ~hg:* +evalsha +eval +time +get +set +incrby +del +strlen +getrange +append +pexpire",
-	}
+	const rights = "~hg:* +evalsha +eval +time +get +set +incrby +del +strlen +getrange +append +pexpire"
+	users := []string{"user default off", "user app on >secret " + rights, "user open on nopass " + rights}
 	cases := map[string]struct {
 		cfg testserver.RedisConfig
 		set func(*Options)
@@ -38,8 +36,9 @@ func TestConnections(t *testing.T) {
 		"database": {set: func(o *Options) { o.DB = 5 }},
 		"prefix":   {set: func(o *Options) { o.Prefix = "limits:" }},
 		// The ACL user may do what the documentation asks for, and nothing else.
-		"user":          {testserver.RedisConfig{Users: users}, func(o *Options) { o.Username, o.Password = "app", "secret" }},
-		"user over tls": {testserver.RedisConfig{Users: users, TLS: true}, func(o *Options) { o.Username, o.Password = "app", "secret" }},
+		"user":                    {testserver.RedisConfig{Users: users}, func(o *Options) { o.Username, o.Password = "app", "secret" }},
+		"user without a password": {testserver.RedisConfig{Users: users}, func(o *Options) { o.Username = "open" }},
+		"user over tls":           {testserver.RedisConfig{Users: users, TLS: true}, func(o *Options) { o.Username, o.Password = "app", "secret" }},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

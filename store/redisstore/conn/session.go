@@ -191,7 +191,7 @@ func connect(ctx context.Context, o *Options) (*Session, error) {
 func (s *Session) logIn(ctx context.Context) error {
 	var commands []resp.Command
 	switch o := s.Options; {
-	case o.Password != "" && o.Username != "":
+	case o.Username != "": // who may need no password
 		commands = append(commands, resp.Words("AUTH", o.Username, o.Password))
 	case o.Password != "":
 		commands = append(commands, resp.Words("AUTH", o.Password)) // which servers before Redis 6 know too
