@@ -429,7 +429,7 @@ var rooms = map[string]struct {
 
 	"store/redisstore/conn":   {[]string{"store", "limit", "store/breaker", "store/redisstore/resp", "internal/credentials", "internal/sleep"}, "the way to a server knows nothing of what is asked there"},
 	"store/redisstore/resp":   {nil, "a protocol knows nothing of what is said in it"},
-	"store/redisstore/doctor": {[]string{"store", "limit", "store/redisstore/conn", "internal/credentials"}, "what checks a server decides nothing there"},
+	"store/redisstore/doctor": {[]string{"store", "limit", "store/redisstore/conn", "store/redisstore/resp", "internal/credentials"}, "what checks a server decides nothing there"},
 }
 
 // outsiders says which packages may import a package of others, its

@@ -19,7 +19,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
-	"github.com/headgate/headgate/store/redisstore/conn"
+	"github.com/headgate/headgate/store/redisstore/resp"
 	"github.com/headgate/headgate/store/storetest"
 )
 
@@ -471,7 +471,7 @@ func TestRedirectionOf(t *testing.T) {
 		"MOVE 3999 127.0.0.1:6381":  {},
 		"TRYAGAIN":                  {},
 	} {
-		got, ok := redirectionOf(&conn.Refusal{Text: text})
+		got, ok := redirectionOf(&resp.Error{Text: text})
 		if got != want || ok != (want != redirection{}) {
 			t.Errorf("%q: %+v, %v, want %+v", text, got, ok, want)
 		}

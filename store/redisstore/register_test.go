@@ -11,6 +11,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
+	"github.com/headgate/headgate/store/redisstore/resp"
 	"github.com/headgate/headgate/store/storetest"
 )
 
@@ -56,7 +57,7 @@ func TestRegisterErrors(t *testing.T) {
 // A user with the commands that hints name may do all that a fleet does: count its nodes,
 // post, and keep switches.
 func TestHintedUserMayDoAll(t *testing.T) {
-	_, hint := conn.Classify(&conn.Refusal{Text: "NOPERM this user has no permissions to run the command"})
+	_, hint := conn.Classify(&resp.Error{Text: "NOPERM this user has no permissions to run the command"})
 	commands := strings.Join(regexp.MustCompile(`\+[a-z]+`).FindAllString(strings.Split(hint, ", in a cluster")[0], -1), " ")
 	server := testserver.Redis(t, testserver.RedisConfig{Users: []string{"user default off", "user app on >secret ~hg:* " + commands}})
 	o, err := ParseURL(server.URL())

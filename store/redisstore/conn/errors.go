@@ -113,13 +113,11 @@ func answerOf(text string) (answer, bool) {
 
 // ReplyText returns the text of an error reply.
 func ReplyText(err error) (string, bool) {
-	if reply, ok := errors.AsType[*resp.Error](err); ok {
-		return reply.Text, true
+	reply, ok := errors.AsType[*resp.Error](err)
+	if !ok {
+		return "", false
 	}
-	if first, ok := errors.AsType[*Refusal](err); ok {
-		return first.Text, true
-	}
-	return "", false
+	return reply.Text, true
 }
 
 // Classify returns the reason of err and a hint for an operator.

@@ -7,6 +7,8 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"github.com/headgate/headgate/store/redisstore/resp"
 )
 
 const (
@@ -21,15 +23,9 @@ const (
 // ErrNotRedis says that something else than a Redis answers.
 var ErrNotRedis = errors.New("the first answer is not one of Redis")
 
-// Refusal is an error reply to the first question: the text without its "-".
-type Refusal struct{ Text string }
-
-// Error implements error.
-func (r *Refusal) Error() string { return r.Text }
-
 // AskFirst makes sure that a Redis is on the other end of a new connection,
 // before anything else is asked: a mail server that greets, for one, is named as
-// what it is, and gets no password.
+// what it is, and gets no password. A refusal is a *resp.Error.
 func AskFirst(conn net.Conn, deadline time.Time) error {
 	if err := conn.SetDeadline(deadline); err != nil {
 		return err
@@ -86,7 +82,7 @@ func judgeFirst(line string) error {
 		return nil
 	}
 	if _, known := answerOf(text); known {
-		return &Refusal{text}
+		return &resp.Error{Text: text}
 	}
 	return fmt.Errorf("%w: %.40q", ErrNotRedis, line)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/eventually"
+	"github.com/headgate/headgate/store/redisstore/resp"
 )
 
 // deadlines notes the last deadline of a connection.
@@ -58,7 +59,7 @@ func TestFirstReplies(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"DENIED Redis is running in protected mode", "ERR max number of clients reached"} {
-		var refusal *Refusal
+		var refusal *resp.Error
 		if err, _ := answered("-" + text + "\r\n"); !errors.As(err, &refusal) || refusal.Text != text {
 			t.Errorf("%q: %v", text, err)
 		}

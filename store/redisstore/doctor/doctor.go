@@ -2,8 +2,8 @@
 // be reached and asked, that scripts run, what happens when its memory is full, how far
 // off its clock is, and how long answers take; and says what to change.
 //
-// It speaks with servers by a connection and a reader of its own, so that it can tell
-// what is wrong with one that is no Redis at all.
+// It speaks with servers over connections of its own, so that it can tell what is wrong
+// with one that is no Redis at all.
 package doctor
 
 import (
@@ -182,7 +182,7 @@ func (d *doctor) askSentinel(p *subject) string {
 		return ""
 	}
 	primary := net.JoinHostPort(parts[0], parts[1])
-	if _, err := p.do("SENTINEL", "CKQUORUM", name); isRefusal(err) {
+	if _, err := p.do("SENTINEL", "CKQUORUM", name); conn.IsReply(err) {
 		d.say(store.Check{Name: "quorum", Server: p.addr, Status: store.CheckWarning, Found: plainError(err), Hint: "too few sentinels agree or can be reached to replace a dead primary"})
 	} else if err != nil {
 		d.unknown("quorum", p.addr, err)

@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"crypto/sha1"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
+	"github.com/headgate/headgate/store/redisstore/resp"
 )
 
 const (
@@ -66,14 +66,14 @@ func (d *doctor) version(p *subject) {
 func (d *doctor) role(p *subject, wantReplicas int) {
 	role, replicas := field(p.info, "role"), field(p.info, "connected_slaves")
 	if role == "" {
-		reply, err := p.do("ROLE")
-		list, _ := reply.([]any)
-		if err != nil || len(list) == 0 {
+		reply, _ := p.do("ROLE")
+		list, _ := reply.List()
+		if len(list) == 0 {
 			d.say(store.Check{Name: "role", Server: p.addr, Status: store.CheckUnknown, Found: "the user may ask for neither INFO nor ROLE", Hint: "give the user +role: a replica is then told from a primary at once"})
 			return
 		}
 		role = text(list[0])
-		if connected, ok := list[len(list)-1].([]any); ok && role == "master" {
+		if connected, err := list[len(list)-1].List(); err == nil && role == "master" {
 			replicas = strconv.Itoa(len(connected))
 		}
 	}
@@ -185,7 +185,7 @@ func refusedCommands(server string, refused []string, status string) store.Check
 		names, cause = append(names, name), text
 	}
 	c := store.Check{Name: "scripts", Server: server, Status: status, Found: strings.Join(names, ", ") + " refused in scripts: " + cause}
-	_, c.Hint = conn.Classify(&conn.Refusal{Text: strings.TrimPrefix(cause, "-")})
+	_, c.Hint = conn.Classify(&resp.Error{Text: strings.TrimPrefix(cause, "-")})
 	return c
 }
 
@@ -278,7 +278,7 @@ func (d *doctor) latency(p *subject) {
 	for range latencyRounds {
 		before := time.Now()
 		if _, err := p.do("EVAL", "return 0", "0"); err != nil {
-			if !isRefusal(err) {
+			if !conn.IsReply(err) {
 				d.blame("latency", p.addr, err)
 			}
 			return
@@ -314,9 +314,4 @@ func rounded(d time.Duration) string {
 		return d.Round(10 * time.Microsecond).String()
 	}
 	return d.Round(time.Microsecond).String()
-}
-
-func isRefusal(err error) bool {
-	var refused *conn.Refusal
-	return errors.As(err, &refused)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
+	"github.com/headgate/headgate/store/redisstore/resp"
 )
 
 // replicas checks those that operators are to read from, where the options have any. None
@@ -50,11 +51,11 @@ func (d *doctor) replicasOf(p *subject) []string {
 
 // clusterReplicas reads the answer to CLUSTER SLOTS of the primary at addr: its replicas, at
 // most conn.MaxReplicas.
-func clusterReplicas(reply any, addr string) (addrs []string) {
+func clusterReplicas(reply resp.Message, addr string) (addrs []string) {
 	host, _, _ := net.SplitHostPort(addr)
-	ranges, _ := reply.([]any)
+	ranges, _ := reply.List()
 	for _, one := range ranges {
-		parts, _ := one.([]any)
+		parts, _ := one.List()
 		if len(parts) < 3 || nodeAt(parts[2], host) != addr {
 			continue
 		}
@@ -69,16 +70,17 @@ func clusterReplicas(reply any, addr string) (addrs []string) {
 
 // nodeAt returns the address of a node of such an answer, "" for what is none; one that does
 // not know its own is at host.
-func nodeAt(node any, host string) string {
-	words, _ := node.([]any)
+func nodeAt(node resp.Message, host string) string {
+	words, _ := node.List()
 	if len(words) < 2 {
 		return ""
 	}
-	name, port := text(words[0]), int64(0)
+	name := text(words[0])
 	if name == "" || name == "?" {
 		name = host
 	}
-	if port, _ = words[1].(int64); port <= 0 || port > 1<<16-1 {
+	port, err := words[1].Int()
+	if err != nil || port <= 0 || port > 1<<16-1 {
 		return ""
 	}
 	return net.JoinHostPort(name, strconv.FormatInt(port, 10))

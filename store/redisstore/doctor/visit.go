@@ -1,11 +1,9 @@
 package doctor
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -16,16 +14,11 @@ import (
 
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
+	"github.com/headgate/headgate/store/redisstore/resp"
 )
 
-const (
-	// maxReply bounds the bytes of one text that the doctor reads, and
-	// maxElements the length of one list: no answer to its questions is longer.
-	maxReply    = 1 << 20
-	maxElements = 1 << 16
-	// maxDepth bounds lists in lists.
-	maxDepth = 8
-)
+// quiet is longer than any visit: a server is asked nothing but what the doctor asks.
+const quiet = time.Hour
 
 // visit says which server to go to, and as whom.
 type visit struct {
@@ -47,19 +40,17 @@ func (v *visit) hint(text string) string {
 	return text + "; " + v.toldBy + " tell this address: it must lead to the server from here as well (see announce-ip)"
 }
 
-// subject is a server that lets itself be asked, one question at a time, in the
-// old form of the protocol (RESP2), which all servers speak.
+// subject is a server that lets itself be asked, one question at a time.
 type subject struct {
 	addr     string
-	conn     net.Conn
-	r        *bufio.Reader
+	pipe     *resp.Pipe
 	deadline func() time.Time
 	info     string // the text of INFO, empty if it is refused
 	// key is the one that is written for a moment.
 	key string
 }
 
-func (p *subject) close() { p.conn.Close() }
+func (p *subject) close() { p.pipe.Close() }
 
 // visit goes to a server step by step, and returns nil when a step failed.
 func (d *doctor) visit(ctx context.Context, v visit) *subject {
@@ -86,15 +77,23 @@ func (d *doctor) enter(ctx context.Context, v visit) *subject {
 	if !d.resolve(ctx, v) {
 		return nil
 	}
-	p := d.connect(ctx, v)
-	if p == nil {
+	link := d.connect(ctx, v)
+	if link == nil {
 		return nil
 	}
-	if d.greet(ctx, v, p) && d.authenticate(v, p) {
-		return p
+	if !d.greet(ctx, v, link) {
+		link.Close()
+		return nil
 	}
-	p.close()
-	return nil
+	p := &subject{
+		addr: v.addr, pipe: resp.NewPipe(link, resp.Options{Quiet: quiet, Patience: quiet}),
+		deadline: func() time.Time { return d.deadline(ctx) }, key: d.options.Prefix + "doctor",
+	}
+	if !d.authenticate(v, p) {
+		p.close()
+		return nil
+	}
+	return p
 }
 
 // resolve looks the host up.
@@ -115,8 +114,8 @@ func (d *doctor) resolve(ctx context.Context, v visit) bool {
 	return true
 }
 
-// connect makes the connection, with TLS if it is wanted.
-func (d *doctor) connect(ctx context.Context, v visit) *subject {
+// connect makes the connection, with TLS if it is wanted, and returns nil if it cannot.
+func (d *doctor) connect(ctx context.Context, v visit) net.Conn {
 	bounded, cancel := context.WithDeadline(ctx, d.deadline(ctx))
 	defer cancel()
 	link, err := new(net.Dialer).DialContext(bounded, v.network, v.addr)
@@ -129,15 +128,14 @@ func (d *doctor) connect(ctx context.Context, v visit) *subject {
 		return nil
 	}
 	d.say(store.Check{Name: "connect", Server: v.addr, Status: store.CheckOK, Found: "connected"})
-	p := &subject{addr: v.addr, conn: link, key: d.options.Prefix + "doctor", deadline: func() time.Time { return d.deadline(ctx) }}
-	if v.as.TLS != nil {
-		if p.conn = d.handshake(bounded, v, link); p.conn == nil {
-			link.Close()
-			return nil
-		}
+	if v.as.TLS == nil {
+		return link
 	}
-	p.r = bufio.NewReader(p.conn)
-	return p
+	secure := d.handshake(bounded, v, link)
+	if secure == nil {
+		link.Close()
+	}
+	return secure
 }
 
 // speaksPlain reports whether the server answers without TLS.
@@ -164,14 +162,13 @@ func (d *doctor) speaksTLS(v visit) bool {
 }
 
 // greet makes sure that a Redis answers.
-func (d *doctor) greet(ctx context.Context, v visit, p *subject) bool {
-	err := conn.AskFirst(p.conn, d.deadline(ctx))
-	var refused *conn.Refusal
+func (d *doctor) greet(ctx context.Context, v visit, link net.Conn) bool {
+	err := conn.AskFirst(link, d.deadline(ctx))
 	switch {
 	case err == nil:
 		d.say(store.Check{Name: "protocol", Server: v.addr, Status: store.CheckOK, Found: "a Redis answers"})
 		return true
-	case errors.As(err, &refused):
+	case conn.IsReply(err):
 		d.blame("protocol", v.addr, err)
 	case v.as.TLS == nil && v.network == "tcp" && d.speaksTLS(v):
 		d.say(store.Check{Name: "protocol", Server: v.addr, Status: store.CheckProblem, Found: "the server speaks TLS there, and was asked without", Hint: "use rediss:// (rediss+sentinel://, rediss+cluster://; sentinel_tls=true for sentinels alone), or its port without TLS"})
@@ -238,7 +235,7 @@ func (p *subject) mode() string {
 	}
 	if _, err := p.do("CLUSTER", "INFO"); err == nil {
 		return "cluster"
-	} else if isRefusal(err) && strings.Contains(err.Error(), "cluster support disabled") {
+	} else if conn.IsReply(err) && strings.Contains(err.Error(), "cluster support disabled") {
 		return "standalone"
 	}
 	return ""
@@ -246,9 +243,9 @@ func (p *subject) mode() string {
 
 // masters names the primaries that a sentinel watches.
 func (p *subject) masters() string {
-	reply, err := p.do("SENTINEL", "MASTERS")
-	list, ok := reply.([]any)
-	if err != nil || !ok {
+	reply, _ := p.do("SENTINEL", "MASTERS")
+	list, err := reply.List()
+	if err != nil {
 		return "none that it tells"
 	}
 	var names []string
@@ -266,81 +263,27 @@ func (p *subject) masters() string {
 	return strings.Join(names, ", ")
 }
 
-// do asks one question. The error is a *refusal for an error reply.
-func (p *subject) do(words ...string) (any, error) {
-	if err := p.conn.SetDeadline(p.deadline()); err != nil {
-		return nil, err
+// do asks one question. The error is a *resp.Error for an error reply; that there is
+// nothing is none.
+func (p *subject) do(words ...string) (resp.Message, error) {
+	ctx, cancel := context.WithDeadline(context.Background(), p.deadline())
+	defer cancel()
+	reply, err := p.pipe.Ask(ctx, resp.Words(words...)).Message()
+	if errors.Is(err, resp.ErrNil) {
+		err = nil
 	}
-	b := fmt.Appendf(nil, "*%d\r\n", len(words))
-	for _, w := range words {
-		b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(w), w)
-	}
-	if _, err := p.conn.Write(b); err != nil {
-		return nil, err
-	}
-	reply, err := readReply(p.r, 0)
-	if err != nil {
-		return nil, err
-	}
-	if refused, ok := reply.(*conn.Refusal); ok {
-		return nil, refused
-	}
-	return reply, nil
+	return reply, err
 }
 
-// readReply reads a string, an int64, a list ([]any), nil or a *refusal.
-func readReply(r *bufio.Reader, depth int) (any, error) {
-	line, err := r.ReadSlice('\n')
-	if err != nil {
-		return nil, err
-	}
-	if len(line) < 3 || line[len(line)-2] != '\r' || depth > maxDepth {
-		return nil, conn.ErrNotRedis
-	}
-	kind, rest := line[0], string(line[1:len(line)-2])
-	switch kind {
-	case '+':
-		return rest, nil
-	case '-':
-		return &conn.Refusal{Text: rest}, nil
-	}
-	n, err := strconv.ParseInt(rest, 10, 64)
-	switch {
-	case err != nil:
-		return nil, conn.ErrNotRedis
-	case kind == ':':
-		return n, nil
-	case n < 0:
-		return nil, nil
-	case kind == '$' && n <= maxReply:
-		data := make([]byte, n+2)
-		if _, err := io.ReadFull(r, data); err != nil {
-			return nil, err
-		}
-		return string(data[:n]), nil
-	case kind == '*' && n <= maxElements:
-		var list []any
-		for range n {
-			one, err := readReply(r, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, one)
-		}
-		return list, nil
-	}
-	return nil, conn.ErrNotRedis
-}
-
-// text returns a reply that is text.
-func text(reply any) string {
-	s, _ := reply.(string)
+// text returns a reply that is text; what is none is "".
+func text(reply resp.Message) string {
+	s, _ := reply.Text()
 	return s
 }
 
 // texts returns the texts of a list; what is none is "".
-func texts(reply any) []string {
-	list, _ := reply.([]any)
+func texts(reply resp.Message) []string {
+	list, _ := reply.List()
 	var all []string
 	for _, one := range list {
 		all = append(all, text(one))
@@ -371,19 +314,19 @@ type clusterNode struct {
 
 // clusterNodes reads the answer to CLUSTER SLOTS of the node at addr: the
 // primaries in the order of their first slots, and how many slots they have.
-func clusterNodes(reply any, addr string) (nodes []clusterNode, covered int) {
-	ranges, _ := reply.([]any)
+func clusterNodes(reply resp.Message, addr string) (nodes []clusterNode, covered int) {
+	ranges, _ := reply.List()
 	known := map[string]bool{}
 	host, _, _ := net.SplitHostPort(addr)
 	for _, one := range ranges {
-		parts, _ := one.([]any)
+		parts, _ := one.List()
 		if len(parts) < 3 {
 			continue
 		}
-		from, ok1 := parts[0].(int64)
-		to, ok2 := parts[1].(int64)
+		from, err1 := parts[0].Int()
+		to, err2 := parts[1].Int()
 		at := nodeAt(parts[2], host)
-		if !ok1 || !ok2 || from < 0 || to < from || to >= conn.HashSlots || at == "" {
+		if err1 != nil || err2 != nil || from < 0 || to < from || to >= conn.HashSlots || at == "" {
 			continue
 		}
 		if covered += int(to - from + 1); !known[at] {
