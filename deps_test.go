@@ -40,7 +40,7 @@ var rooms = map[string]struct {
 	"trial":                        {[]string{"rules", "limit", "descriptor"}, "what candidates would change is sums of what others have decided"},
 	"store":                        {[]string{"limit", "internal/ascii"}, "the contract of stores knows none of them"},
 	"store/memstore":               {[]string{"store", "limit", "internal/fastclock", "internal/heap"}, "a store knows keys as bytes, not the rules or requests behind them"},
-	"store/redisstore":             {[]string{"store", "limit", "store/coalesce", "store/spread", "store/redisstore/conn", "store/redisstore/resp", "internal/sleep"}, "a store knows keys as bytes, not the rules or requests behind them"},
+	"store/redisstore":             {[]string{"store", "limit", "store/coalesce", "store/spread", "store/redisstore/conn", "internal/resp", "internal/sleep"}, "a store knows keys as bytes, not the rules or requests behind them"},
 	"store/memcachestore":          {[]string{"store", "limit", "store/breaker", "internal/credentials", "internal/sleep"}, "a store knows keys as bytes, not the rules or requests behind them"},
 	"store/spread":                 {[]string{"store", "limit"}, "dividing a batch is no matter of those who decide its parts"},
 	"store/coalesce":               {[]string{"store", "limit"}, "joining callers is no matter of one store"},
@@ -187,6 +187,7 @@ var rooms = map[string]struct {
 	"internal/cut":       {nil, "a text is bounded alike, whatever it says"},
 	"internal/ascii":     {nil, "what a name is made of is seen in the name alone, whatever it names"},
 	"internal/filelock":  {nil, "who has a file is known to the system alone, whatever stands in it"},
+	"internal/resp":      {nil, "a protocol knows nothing of what is said in it"},
 	"internal/regular":   {nil, "what is a file is known before it is opened, whatever stands in it"},
 	"internal/problems":  {nil, "what is wrong with a call is said alike, whoever was asked"},
 	"internal/hideurl":   {nil, "what an error may not hold is no matter of whom was asked"},
@@ -427,9 +428,8 @@ var rooms = map[string]struct {
 	}, "commands speak with the parts, not with wires"},
 	"cmd/headgate": {[]string{"internal/cli"}, "the binary is thin"},
 
-	"store/redisstore/conn":   {[]string{"store", "limit", "store/breaker", "store/redisstore/resp", "internal/credentials", "internal/sleep"}, "the way to a server knows nothing of what is asked there"},
-	"store/redisstore/resp":   {nil, "a protocol knows nothing of what is said in it"},
-	"store/redisstore/doctor": {[]string{"store", "limit", "store/redisstore/conn", "store/redisstore/resp", "internal/credentials"}, "what checks a server decides nothing there"},
+	"store/redisstore/conn":   {[]string{"store", "limit", "store/breaker", "internal/resp", "internal/credentials", "internal/sleep"}, "the way to a server knows nothing of what is asked there"},
+	"store/redisstore/doctor": {[]string{"store", "limit", "store/redisstore/conn", "internal/resp", "internal/credentials"}, "what checks a server decides nothing there"},
 }
 
 // outsiders says which packages may import a package of others, its

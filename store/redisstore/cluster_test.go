@@ -15,11 +15,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/internal/eventually"
+	"github.com/headgate/headgate/internal/resp"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
-	"github.com/headgate/headgate/store/redisstore/resp"
 	"github.com/headgate/headgate/store/storetest"
 )
 

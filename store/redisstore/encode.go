@@ -8,7 +8,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/headgate/headgate/store/redisstore/resp"
+	"github.com/headgate/headgate/internal/resp"
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"

@@ -11,10 +11,10 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/headgate/headgate/internal/resp"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
-	"github.com/headgate/headgate/store/redisstore/resp"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/headgate/headgate/store/redisstore/resp"
+	"github.com/headgate/headgate/internal/resp"
 
 	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/store/redisstore/conn"

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/headgate/headgate/store/redisstore/resp"
+	"github.com/headgate/headgate/internal/resp"
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"

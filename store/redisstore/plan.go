@@ -3,7 +3,7 @@ package redisstore
 import (
 	"bytes"
 
-	"github.com/headgate/headgate/store/redisstore/resp"
+	"github.com/headgate/headgate/internal/resp"
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/resp"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
-	"github.com/headgate/headgate/store/redisstore/resp"
 	"github.com/headgate/headgate/store/storetest"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headgate/headgate/store/redisstore/resp"
+	"github.com/headgate/headgate/internal/resp"
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"

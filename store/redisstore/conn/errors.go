@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/headgate/headgate/store/redisstore/resp"
+	"github.com/headgate/headgate/internal/resp"
 
 	"github.com/headgate/headgate/internal/credentials"
 	"github.com/headgate/headgate/store"

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/internal/resp"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/store/redisstore/resp"
 )
 
 // Inspection is what one server tells of itself.

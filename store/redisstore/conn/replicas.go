@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headgate/headgate/store/redisstore/resp"
+	"github.com/headgate/headgate/internal/resp"
 )
 
 // Replicas says that peeks of operators may be answered by replicas.

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/internal/resp"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
-	"github.com/headgate/headgate/store/redisstore/resp"
 )
 
 const (

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/resp"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
-	"github.com/headgate/headgate/store/redisstore/resp"
 )
 
 func TestJudgeClock(t *testing.T) {

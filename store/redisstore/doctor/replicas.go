@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/headgate/headgate/internal/resp"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
-	"github.com/headgate/headgate/store/redisstore/resp"
 )
 
 // replicas checks those that operators are to read from, where the options have any. None

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/internal/resp"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
-	"github.com/headgate/headgate/store/redisstore/resp"
 )
 
 // quiet is longer than any visit: a server is asked nothing but what the doctor asks.

@@ -12,8 +12,10 @@ import (
 )
 
 const (
-	// maxWaiting bounds the bytes that wait to be written.
+	// maxWaiting is how many bytes may wait to be written when more is asked.
 	maxWaiting = 64 << 20
+	// maxRounds is how often a caller writes what others have asked meanwhile.
+	maxRounds = 4
 	// keptBytes bounds the buffers that are kept for what is asked next.
 	keptBytes = 256 << 10
 )
@@ -33,7 +35,7 @@ type Options struct {
 	// gets; nil otherwise, as with TLS: then a goroutine writes.
 	Raw syscall.RawConn
 	// Quiet is how long a server may say nothing before it is asked for a sign of life, and
-	// Patience how long it may take for that: then the connection is closed.
+	// Patience how long it may take for that: then the connection is closed. Both are above 0.
 	Quiet, Patience time.Duration
 }
 
@@ -41,12 +43,12 @@ type Options struct {
 type Pipe struct {
 	conn    net.Conn
 	options Options
-	// handed has a value while there is something for the goroutine that writes; it is
-	// closed with the connection.
+	// handed has a value while there is something for the goroutine that writes.
 	handed chan struct{}
-	over   chan struct{}
-	ends   sync.WaitGroup
-	// heard counts the messages of the server.
+	// over is closed with the connection.
+	over chan struct{}
+	ends sync.WaitGroup
+	// heard counts what was read.
 	heard atomic.Uint64
 
 	mu sync.Mutex
@@ -176,22 +178,20 @@ func (p *Pipe) writtenLocked(b []byte) {
 	}
 }
 
-// writeNow writes b and what others ask meanwhile, for as long as the socket takes it at
-// once. It leaves the rest to the goroutine that writes.
+// writeNow writes b and what others ask meanwhile, a few times, for as long as the socket
+// takes it at once. It leaves the rest to the goroutine that writes.
 func (p *Pipe) writeNow(b []byte) {
-	for {
+	for range maxRounds {
 		n, err := p.tryWrite(b)
 		if err != nil {
 			p.fail(err)
 			return
 		}
-		p.mu.Lock()
 		if n < len(b) {
-			p.rest = b[n:]
-			p.mu.Unlock()
-			p.handed <- struct{}{}
-			return
+			b = b[n:]
+			break
 		}
+		p.mu.Lock()
 		p.writtenLocked(b)
 		if len(p.out) == 0 {
 			p.busy = false
@@ -201,6 +201,10 @@ func (p *Pipe) writeNow(b []byte) {
 		b = p.nextLocked()
 		p.mu.Unlock()
 	}
+	p.mu.Lock()
+	p.rest = b
+	p.mu.Unlock()
+	p.handed <- struct{}{}
 }
 
 // tryWrite writes as much of b as the socket takes without waiting.
@@ -247,7 +251,7 @@ func (p *Pipe) write() {
 
 // read hands out answers, until the connection is over.
 func (p *Pipe) read() {
-	r := newReader(p.conn)
+	r := newReader(ear{p})
 	for {
 		m, err := r.message()
 		if err == nil {
@@ -260,9 +264,18 @@ func (p *Pipe) read() {
 	}
 }
 
+// ear reads what a server says, which is a sign of life before it is a whole message.
+type ear struct{ of *Pipe }
+
+// Read implements io.Reader.
+func (e ear) Read(b []byte) (int, error) {
+	n, err := e.of.conn.Read(b)
+	e.of.heard.Add(1)
+	return n, err
+}
+
 // answered hands out one answer.
 func (p *Pipe) answered(m Message) error {
-	p.heard.Add(1)
 	p.mu.Lock()
 	x := p.first
 	if x == nil {

@@ -12,10 +12,13 @@ const (
 	// readBytes is the room for what is read at one time, and bounds a line.
 	readBytes = 64 << 10
 	// maxText bounds a text, maxList the elements of a list, and maxDepth how deep lists
-	// stand in lists.
-	maxText  = 64 << 20
-	maxList  = 1 << 20
-	maxDepth = 8
+	// stand in lists. maxMessage bounds a whole message, in which each element of a list
+	// counts for elementBytes beside its text.
+	maxText      = 64 << 20
+	maxList      = 1 << 20
+	maxDepth     = 8
+	maxMessage   = 128 << 20
+	elementBytes = 64
 	// early is how much room is made for because the server says that so much follows.
 	early = 64
 )
@@ -24,17 +27,34 @@ const (
 var ErrProtocol = errors.New("this is not the protocol of Redis")
 
 // reader reads messages.
-type reader struct{ from *bufio.Reader }
+type reader struct {
+	from *bufio.Reader
+	room int64 // what is left of maxMessage
+}
 
-func newReader(from io.Reader) *reader { return &reader{bufio.NewReaderSize(from, readBytes)} }
+func newReader(from io.Reader) *reader { return &reader{from: bufio.NewReaderSize(from, readBytes)} }
 
 // message reads one message. An error is ErrProtocol, or that of the connection.
-func (r *reader) message() (Message, error) { return r.messageAt(0) }
+func (r *reader) message() (Message, error) {
+	r.room = maxMessage
+	return r.messageAt(0)
+}
+
+// spend takes n bytes from the room of the message.
+func (r *reader) spend(n int64) error {
+	if r.room -= n; r.room < 0 {
+		return fmt.Errorf("%w: a message is longer than %d bytes", ErrProtocol, maxMessage)
+	}
+	return nil
+}
 
 // messageAt reads one message, which stands in so many lists.
 func (r *reader) messageAt(depth int) (Message, error) {
 	line, err := r.line()
 	if err != nil {
+		return Message{}, err
+	}
+	if err := r.spend(int64(len(line))); err != nil {
 		return Message{}, err
 	}
 	switch kind, rest := line[0], line[1:]; kind {
@@ -54,6 +74,9 @@ func (r *reader) messageAt(depth int) (Message, error) {
 		case !ok || n < 0 || n > maxText:
 			return Message{}, unknown(line)
 		}
+		if err := r.spend(n); err != nil {
+			return Message{}, err
+		}
 		text, err := r.text(int(n))
 		return Message{kind: bulk, text: text}, err
 	case array:
@@ -63,6 +86,9 @@ func (r *reader) messageAt(depth int) (Message, error) {
 			return Message{kind: nothing}, nil
 		case !ok || n < 0 || n > maxList || depth == maxDepth:
 			return Message{}, unknown(line)
+		}
+		if err := r.spend(n * elementBytes); err != nil {
+			return Message{}, err
 		}
 		return r.list(int(n), depth+1)
 	}
