@@ -29,12 +29,13 @@ func TestConnections(t *testing.T) {
 		cfg testserver.RedisConfig
 		set func(*Options)
 	}{
-		"tcp":      {},
-		"unix":     {cfg: testserver.RedisConfig{NoTCP: true}},
-		"tls":      {cfg: testserver.RedisConfig{TLS: true}},
-		"password": {testserver.RedisConfig{Password: "secret"}, func(o *Options) { o.Password = "secret" }},
-		"database": {set: func(o *Options) { o.DB = 5 }},
-		"prefix":   {set: func(o *Options) { o.Prefix = "limits:" }},
+		"tcp":                           {},
+		"unix":                          {cfg: testserver.RedisConfig{NoTCP: true}},
+		"tls":                           {cfg: testserver.RedisConfig{TLS: true}},
+		"password":                      {testserver.RedisConfig{Password: "secret"}, func(o *Options) { o.Password = "secret" }},
+		"password that nobody asks for": {set: func(o *Options) { o.Password = "secret" }},
+		"database":                      {set: func(o *Options) { o.DB = 5 }},
+		"prefix":                        {set: func(o *Options) { o.Prefix = "limits:" }},
 		// The ACL user may do what the documentation asks for, and nothing else.
 		"user":                    {testserver.RedisConfig{Users: users}, func(o *Options) { o.Username, o.Password = "app", "secret" }},
 		"user without a password": {testserver.RedisConfig{Users: users}, func(o *Options) { o.Username = "open" }},

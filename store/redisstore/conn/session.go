@@ -187,26 +187,6 @@ func connect(ctx context.Context, o *Options) (*Session, error) {
 	return s, nil
 }
 
-// logIn says who asks, and what database it is about.
-func (s *Session) logIn(ctx context.Context) error {
-	var commands []resp.Command
-	switch o := s.Options; {
-	case o.Username != "": // who may need no password
-		commands = append(commands, resp.Words("AUTH", o.Username, o.Password))
-	case o.Password != "":
-		commands = append(commands, resp.Words("AUTH", o.Password)) // which servers before Redis 6 know too
-	}
-	if db := s.Options.DB; db != 0 {
-		commands = append(commands, resp.Words("SELECT", strconv.Itoa(db)))
-	}
-	for _, answer := range s.Pipe.AskAll(ctx, commands...) {
-		if err := answer.Err(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // open makes the connection of the session, on which a Redis answers.
 func (s *Session) open(ctx context.Context, o *Options) (*watchedConn, error) {
 	conn, err := o.dialServer(ctx)

@@ -195,12 +195,12 @@ func (d *doctor) authenticate(v visit, p *subject) bool {
 			words = []string{"AUTH", v.as.Username, v.as.Password}
 		}
 		if _, err := p.do(words...); err != nil {
-			d.blame("auth", v.addr, err)
+			d.blame("auth", v.addr, conn.Discreet(err))
 			return false
 		}
 	}
 	if _, err := p.do("PING"); err != nil && strings.HasPrefix(err.Error(), "NOAUTH") {
-		d.blame("auth", v.addr, err)
+		d.blame("auth", v.addr, conn.Discreet(err))
 		return false
 	}
 	who := "no password is asked for"
