@@ -2,10 +2,8 @@
 // protocol (https://redis.io/docs/latest/develop/reference/protocol-spec), which all
 // servers and their relatives know without being asked.
 //
-// A Pipe carries the commands of many callers, which share writes and reads. Whoever asks
-// writes what has gathered himself, as far as the connection takes it without waiting, so
-// that an exchange wakes one goroutine only: his own, when the answers are there. Nothing
-// is ever sent twice.
+// A Pipe carries the commands of many callers, which share writes and reads: what is asked
+// while the connection is being written to leaves together. Nothing is ever sent twice.
 //
 // A server is not trusted: what it says is read piece by piece, within the bounds of this
 // package, and what is no answer ends the connection.

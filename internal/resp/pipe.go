@@ -7,15 +7,12 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
 const (
 	// maxWaiting is how many bytes may wait to be written when more is asked.
 	maxWaiting = 64 << 20
-	// maxRounds is how often a caller writes what others have asked meanwhile.
-	maxRounds = 4
 	// keptBytes bounds the buffers that are kept for what is asked next.
 	keptBytes = 256 << 10
 )
@@ -31,9 +28,6 @@ var (
 
 // Options says how to use a connection.
 type Options struct {
-	// Raw is that of the socket, if what is written to the connection is what the socket
-	// gets; nil otherwise, as with TLS: then a goroutine writes.
-	Raw syscall.RawConn
 	// Quiet is how long a server may say nothing before it is asked for a sign of life, and
 	// Patience how long it may take for that: then the connection is closed. Both are above 0.
 	Quiet, Patience time.Duration
@@ -43,8 +37,8 @@ type Options struct {
 type Pipe struct {
 	conn    net.Conn
 	options Options
-	// handed has a value while there is something for the goroutine that writes.
-	handed chan struct{}
+	// asked has a value while there may be something to write.
+	asked chan struct{}
 	// over is closed with the connection.
 	over chan struct{}
 	ends sync.WaitGroup
@@ -52,10 +46,8 @@ type Pipe struct {
 	heard atomic.Uint64
 
 	mu sync.Mutex
-	// out is what waits to be written, spare an empty buffer; busy says that somebody
-	// writes, and rest is what he has left to the goroutine.
-	out, spare, rest []byte
-	busy             bool
+	// out is what waits to be written, spare an empty buffer.
+	out, spare []byte
 	// first and last are what waits for answers, in the order in which it was asked.
 	first, last *exchange
 	// err says why there is no connection any more.
@@ -73,7 +65,7 @@ type exchange struct {
 // NewPipe speaks over conn, which it closes when the server goes, says what is no answer, or
 // Close is called.
 func NewPipe(conn net.Conn, o Options) *Pipe {
-	p := &Pipe{conn: conn, options: o, handed: make(chan struct{}, 1), over: make(chan struct{})}
+	p := &Pipe{conn: conn, options: o, asked: make(chan struct{}, 1), over: make(chan struct{})}
 	p.ends.Go(p.read)
 	p.ends.Go(p.write)
 	p.ends.Go(p.watch)
@@ -128,16 +120,15 @@ func failed(n int, err error) []Answer {
 	return answers
 }
 
-// send takes in what is asked, and writes it if nobody else does.
+// send takes in what is asked.
 func (p *Pipe) send(x *exchange, commands []Command) error {
 	p.mu.Lock()
-	err := p.err
-	if err == nil && len(p.out) > maxWaiting {
-		err = ErrFull
+	defer p.mu.Unlock()
+	if p.err != nil {
+		return p.err
 	}
-	if err != nil {
-		p.mu.Unlock()
-		return err
+	if len(p.out) > maxWaiting {
+		return ErrFull
 	}
 	for _, c := range commands {
 		p.out = c.appendTo(p.out)
@@ -148,103 +139,36 @@ func (p *Pipe) send(x *exchange, commands []Command) error {
 		p.last.next = x
 	}
 	p.last = x
-	if p.busy {
-		p.mu.Unlock()
-		return nil
+	select {
+	case p.asked <- struct{}{}:
+	default: // it will be seen
 	}
-	p.busy = true
-	if p.options.Raw == nil {
-		p.mu.Unlock()
-		p.handed <- struct{}{}
-		return nil
-	}
-	b := p.nextLocked()
-	p.mu.Unlock()
-	p.writeNow(b)
 	return nil
 }
 
-// nextLocked takes what waits to be written.
-func (p *Pipe) nextLocked() []byte {
-	b := p.out
-	p.out, p.spare = p.spare[:0], nil
-	return b
-}
-
-// writtenLocked takes back the buffer of what is written.
-func (p *Pipe) writtenLocked(b []byte) {
-	if cap(b) <= keptBytes {
-		p.spare = b[:0]
-	}
-}
-
-// writeNow writes b and what others ask meanwhile, a few times, for as long as the socket
-// takes it at once. It leaves the rest to the goroutine that writes.
-func (p *Pipe) writeNow(b []byte) {
-	for range maxRounds {
-		n, err := p.tryWrite(b)
-		if err != nil {
-			p.fail(err)
-			return
-		}
-		if n < len(b) {
-			b = b[n:]
-			break
-		}
-		p.mu.Lock()
-		p.writtenLocked(b)
-		if len(p.out) == 0 {
-			p.busy = false
-			p.mu.Unlock()
-			return
-		}
-		b = p.nextLocked()
-		p.mu.Unlock()
-	}
-	p.mu.Lock()
-	p.rest = b
-	p.mu.Unlock()
-	p.handed <- struct{}{}
-}
-
-// tryWrite writes as much of b as the socket takes without waiting.
-func (p *Pipe) tryWrite(b []byte) (n int, err error) {
-	controlled := p.options.Raw.Write(func(fd uintptr) bool {
-		n, err = writeSome(fd, b)
-		return true
-	})
-	return n, errors.Join(controlled, err)
-}
-
-// write writes what it is handed, until the connection is over.
+// write writes what is asked, until the connection is over.
 func (p *Pipe) write() {
 	for {
 		select {
-		case <-p.handed:
+		case <-p.asked:
 		case <-p.over:
 			return
 		}
 		p.mu.Lock()
-		b := p.rest
-		p.rest = nil
-		for {
-			if len(b) == 0 {
-				if len(p.out) == 0 {
-					break
-				}
-				b = p.nextLocked()
-			}
-			p.mu.Unlock()
-			_, err := p.conn.Write(b)
-			if err != nil {
-				p.fail(err)
-				return
-			}
-			p.mu.Lock()
-			p.writtenLocked(b)
-			b = nil
+		b := p.out
+		p.out, p.spare = p.spare[:0], nil
+		p.mu.Unlock()
+		if len(b) == 0 {
+			continue // it left with what was asked before
 		}
-		p.busy = false
+		if _, err := p.conn.Write(b); err != nil {
+			p.fail(err)
+			return
+		}
+		p.mu.Lock()
+		if cap(b) <= keptBytes {
+			p.spare = b[:0]
+		}
 		p.mu.Unlock()
 	}
 }
@@ -331,7 +255,7 @@ func (p *Pipe) fail(err error) {
 	}
 	p.err = err
 	waiting := p.first
-	p.first, p.last, p.out, p.rest = nil, nil, nil, nil
+	p.first, p.last, p.out = nil, nil, nil
 	p.mu.Unlock()
 	close(p.over)
 	for x := waiting; x != nil; x = x.next {

@@ -69,27 +69,13 @@ func (s server) echoes() {
 	}
 }
 
-// overTCP runs a test over sockets of small buffers, of which the pipe uses one by itself or
-// leaves all writing to its goroutine. It is never quiet for long enough to ask for a sign of life.
+// overTCP runs a test over sockets of small buffers. It is never quiet for long enough to ask
+// for a sign of life.
 func overTCP(t *testing.T, test func(*testing.T, *Pipe, server)) {
-	for _, way := range []struct {
-		name string
-		raw  bool
-	}{{"whoever asks writes", true}, {"a goroutine writes", false}} {
-		t.Run(way.name, func(t *testing.T) {
-			ours, theirs := sockets(t)
-			o := Options{Quiet: time.Hour, Patience: time.Hour}
-			if way.raw {
-				var err error
-				if o.Raw, err = ours.SyscallConn(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			p := NewPipe(ours, o)
-			t.Cleanup(p.Close)
-			test(t, p, server{t, theirs, newReader(theirs)})
-		})
-	}
+	ours, theirs := sockets(t)
+	p := NewPipe(ours, Options{Quiet: time.Hour, Patience: time.Hour})
+	t.Cleanup(p.Close)
+	test(t, p, server{t, theirs, newReader(theirs)})
 }
 
 // sockets returns the ends of one connection.

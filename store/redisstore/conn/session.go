@@ -174,7 +174,7 @@ func connect(ctx context.Context, o *Options) (*Session, error) {
 	defer release()
 	conn, err := s.open(ctx, o)
 	if err == nil {
-		s.Pipe = resp.NewPipe(conn, resp.Options{Raw: conn.plain(), Quiet: keepAlive, Patience: o.silence})
+		s.Pipe = resp.NewPipe(conn, resp.Options{Quiet: keepAlive, Patience: o.silence})
 		err = s.logIn(ctx)
 	}
 	if err != nil {

@@ -38,14 +38,6 @@ func watchConn(conn net.Conn, closed func()) *watchedConn {
 	return c
 }
 
-// plain returns the socket if it gets what is written as it is, else nil.
-func (c *watchedConn) plain() syscall.RawConn {
-	if _, secure := c.Conn.(*tls.Conn); secure {
-		return nil
-	}
-	return c.raw
-}
-
 // Read implements net.Conn.
 func (c *watchedConn) Read(p []byte) (int, error) {
 	c.waiting.Store(true)
