@@ -147,33 +147,22 @@ func (a Answer) Err() error {
 }
 
 // Text is Message.Text, or the error of Message.
-func (a Answer) Text() (string, error) {
-	if a.err != nil {
-		return "", a.err
-	}
-	return a.message.Text()
-}
+func (a Answer) Text() (string, error) { return read(a, Message.Text) }
 
 // List is Message.List, or the error of Message.
-func (a Answer) List() ([]Message, error) {
-	if a.err != nil {
-		return nil, a.err
-	}
-	return a.message.List()
-}
+func (a Answer) List() ([]Message, error) { return read(a, Message.List) }
 
 // Texts is Message.Texts, or the error of Message.
-func (a Answer) Texts() ([]string, error) {
-	if a.err != nil {
-		return nil, a.err
-	}
-	return a.message.Texts()
-}
+func (a Answer) Texts() ([]string, error) { return read(a, Message.Texts) }
 
 // Pairs is Message.Pairs, or the error of Message.
-func (a Answer) Pairs() (map[string]string, error) {
-	if a.err != nil {
-		return nil, a.err
+func (a Answer) Pairs() (map[string]string, error) { return read(a, Message.Pairs) }
+
+// read reads the message of a, if there is one.
+func read[T any](a Answer, as func(Message) (T, error)) (none T, _ error) {
+	m, err := a.Message()
+	if err != nil {
+		return none, err
 	}
-	return a.message.Pairs()
+	return as(m)
 }

@@ -202,11 +202,8 @@ func isGarbage(err error) bool {
 
 // codeOf returns the code of an error reply, "" of another error.
 func codeOf(err error) string {
-	reply, ok := errors.AsType[*resp.Error](err)
-	if !ok {
-		return ""
-	}
-	code, _, _ := strings.Cut(reply.Text, " ")
+	text, _ := ReplyText(err)
+	code, _, _ := strings.Cut(text, " ")
 	return code
 }
 
@@ -247,10 +244,7 @@ func IsTryAgain(err error) bool { return codeOf(err) == "TRYAGAIN" }
 
 // IsWrongType reports whether what has the name of a key is of another program: no value that
 // Headgate writes.
-func IsWrongType(err error) bool {
-	reply, ok := errors.AsType[*resp.Error](err)
-	return ok && strings.HasPrefix(reply.Text, "WRONGTYPE")
-}
+func IsWrongType(err error) bool { return codeOf(err) == "WRONGTYPE" }
 
 // IsNoScript reports whether the server does not hold the script.
 func IsNoScript(err error) bool { return codeOf(err) == "NOSCRIPT" }

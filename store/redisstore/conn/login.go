@@ -44,8 +44,8 @@ func (s *Session) askFor(ctx context.Context, commands []resp.Command) error {
 // knowsNoUsers reports whether err is that of a server before Redis 6, for which AUTH has
 // one word.
 func knowsNoUsers(err error) bool {
-	said, ok := errors.AsType[*resp.Error](err)
-	return ok && strings.Contains(said.Text, "wrong number of arguments")
+	text, _ := ReplyText(err)
+	return strings.Contains(text, "wrong number of arguments")
 }
 
 var errUnrepeated = errors.New("an answer that is not repeated, because it may hold the password")
@@ -54,8 +54,8 @@ var errUnrepeated = errors.New("an answer that is not repeated, because it may h
 // in our own words: servers repeat what they do not understand, and a password that is cut
 // off or quoted there would not be recognised.
 func Discreet(err error) error {
-	if said, ok := errors.AsType[*resp.Error](err); ok {
-		if a, known := answerOf(said.Text); known {
+	if text, said := ReplyText(err); said {
+		if a, known := answerOf(text); known {
 			return &resp.Error{Text: a.text}
 		}
 		return errUnrepeated
