@@ -86,8 +86,8 @@ deps: ## Install what the tests talk to: servers, Chromium, Java; Envoy, Valkey,
 .PHONY: test
 test: ## Everything: checks, all tests with the race detector, short fuzzing
 	$(MAKE) -j2 deps check
+	$(MAKE) chart packages
 	$(MAKE) -j2 PACKAGES=$$(($$(getconf _NPROCESSORS_ONLN) + 1)) race norace
-	$(MAKE) chart
 	FUZZTIME=$(SHORTFUZZTIME) ./scripts/fuzz.sh
 
 .PHONY: check
@@ -99,7 +99,6 @@ check: ## Formatting, vet and staticcheck
 	@if [ -e bench/go.mod ]; then cd bench && $(GO) vet ./... && $(GO) test ./...; fi
 	cd examples/middleware && $(GO) vet ./... && $(GO) test ./...
 	cd examples/kong-plugin && $(GO) vet ./...
-	cd tools/release && $(GO) vet ./... && $(GO) test -count=1 ./...
 	cd tools && $(GO) vet ./... && $(GO) test -count=1 ./...
 
 # What it leaves out runs programs: servers, a browser, the headgate command.
@@ -134,11 +133,15 @@ norace: bin/tested/headgate ## The other tests, and those that the race detector
 bin/tested/headgate:
 	$(GO) build -tags $(TAGS) -o $@ ./cmd/headgate
 
-# Apart from check, because it needs schemas that deps downloads. -count=1: files outside of a
-# module are not seen by the test cache.
+# Apart from check, which runs while deps still downloads: chart needs schemas, packages needs what
+# builds the clients. -count=1: files outside of a module are not seen by the test cache.
 .PHONY: chart
 chart: ## The Helm chart and what kustomize makes, by Helm, Kubernetes' schemas and Headgate
 	cd tools/chart && $(GO) vet ./... && $(GO) test -count=1 ./...
+
+.PHONY: packages
+packages: ## What a release publishes: archives, packages for systems, the clients in other languages
+	cd tools/release && $(GO) vet ./... && $(GO) test -count=1 ./...
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME (30s)
