@@ -116,6 +116,7 @@ var rooms = map[string]struct {
 	"internal/processor":           {nil, "where a caller runs is no matter of what it counts there"},
 	"internal/backlog":             {nil, "who waits at a listener is no matter of what is served"},
 	"internal/nonblock":            {[]string{"internal/sleep"}, "never waiting for a reader is no matter of what is written"},
+	"internal/h1":                  {[]string{"internal/sleep"}, "HTTP/1.1 is spoken without knowing what is asked in it"},
 	"internal/h2":                  {nil, "HTTP/2 is spoken without knowing what is asked in it"},
 	"internal/h2guard":             {nil, "frames are counted before any server, whatever it serves"},
 	"internal/strictjson":          {[]string{"internal/ascii", "internal/spelling"}, "JSON that comes in is read alike at every door"},
@@ -261,6 +262,7 @@ var rooms = map[string]struct {
 	"internal/hostguard":  {[]string{"internal/config", "internal/problems"}, "hosts of operators are told by their names alone"},
 	"internal/app": {[]string{
 		"internal/filelock", "internal/regular",
+		"internal/h1",
 		"internal/h2",
 		"internal/callers",
 		"internal/inlet",
@@ -457,7 +459,7 @@ var outsiders = []struct {
 	{"text/template", nil, "templates look up methods by name, so that the program keeps all of them; internal/markup writes pages"},
 	{"html/template", nil, "templates look up methods by name, so that the program keeps all of them; internal/markup writes pages"},
 	{"charm.land", []string{"internal/cli"}, "only the command line draws on terminals"},
-	{"net/http", []string{"internal/loadgen", "internal/replay", "internal/h2", "internal/inlet", "internal/callers", "internal/adminapi", "internal/promhistory", "internal/adminlink", "internal/snapfeed", "internal/explain", "internal/dashboard", "internal/issuers", "internal/oidclogin", "internal/otlp", "internal/tracing", "internal/customer", "internal/refusals", "internal/selflimit", "internal/webhook", "internal/watched", "overload/httpshed", "httplimit", "identity", "client", "internal/httpcheck", "internal/extauthz", "internal/forwardauth", "internal/httpanswer", "internal/proxy", "internal/rls", "internal/telemetry", "internal/hostguard", "internal/keylookup", "internal/problems", "internal/urlrules", "internal/app", "internal/cli", "answercost", "costlimit", "internal/costfile"}, "the inside knows no wire"},
+	{"net/http", []string{"internal/loadgen", "internal/replay", "internal/h1", "internal/h2", "internal/inlet", "internal/callers", "internal/adminapi", "internal/promhistory", "internal/adminlink", "internal/snapfeed", "internal/explain", "internal/dashboard", "internal/issuers", "internal/oidclogin", "internal/otlp", "internal/tracing", "internal/customer", "internal/refusals", "internal/selflimit", "internal/webhook", "internal/watched", "overload/httpshed", "httplimit", "identity", "client", "internal/httpcheck", "internal/extauthz", "internal/forwardauth", "internal/httpanswer", "internal/proxy", "internal/rls", "internal/telemetry", "internal/hostguard", "internal/keylookup", "internal/problems", "internal/urlrules", "internal/app", "internal/cli", "answercost", "costlimit", "internal/costfile"}, "the inside knows no wire"},
 	{"log/slog", []string{"internal/denialog", "internal/rehearsal", "internal/rls", "internal/config", "internal/telemetry", "internal/hotraise", "internal/nodes", "internal/reach", "internal/switchboard", "internal/tenantsource", "internal/xdsrules", "internal/app"}, "the inside returns errors and logs nothing"},
 }
 

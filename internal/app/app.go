@@ -165,7 +165,7 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 		return nil, err
 	}
 	return append([]front{
-		{name: "http", addr: s.HTTPAddr, start: p.gentle("http", api)},
+		{name: "http", addr: s.HTTPAddr, start: p.quick("http", api)},
 		{name: "grpc", addr: s.GRPCAddr, start: p.startGRPC(envoy, overTLS)},
 	}, slices.Concat(auth, redis, usage)...), nil
 }

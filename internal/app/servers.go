@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/internal/h1"
 	"github.com/headgate/headgate/internal/h2"
 	"github.com/headgate/headgate/internal/inlet"
 	"github.com/headgate/headgate/internal/rls"
@@ -24,9 +25,16 @@ import (
 // that they may never use.
 const newcomersTimeout = 5 * time.Second
 
-// gentleServer is an http.Server whose end cuts nobody off who is on the way.
+// httpServing is an http.Server, or one that serves a part of its requests in another way.
+type httpServing interface {
+	Serve(net.Listener) error
+	Shutdown(context.Context) error
+	Close() error
+}
+
+// gentleServer is a server of HTTP whose end cuts nobody off who is on the way.
 type gentleServer struct {
-	*http.Server
+	server    httpServing
 	name      string // in messages
 	logger    *slog.Logger
 	listener  net.Listener
@@ -38,10 +46,20 @@ type gentleServer struct {
 
 // gentle serves by s on the listener of the front of that name.
 func (p *process) gentle(name string, s *http.Server) func(net.Listener) server {
+	return p.gentleBy(name, s, s)
+}
+
+// quick is gentle for a front whose requests are mostly small, and answered at once.
+func (p *process) quick(name string, s *http.Server) func(net.Listener) server {
+	return p.gentleBy(name, s, h1.New(s))
+}
+
+// gentleBy is gentle where requests of s are served by another server.
+func (p *process) gentleBy(name string, s *http.Server, by httpServing) func(net.Listener) server {
 	return func(l net.Listener) server {
 		l = p.httpInlet(name, l, s)
 		g := &gentleServer{
-			Server: s, name: name, logger: p.logger, listener: l, newcomers: &newcomers{conns: map[net.Conn]struct{}{}},
+			server: by, name: name, logger: p.logger, listener: l, newcomers: &newcomers{conns: map[net.Conn]struct{}{}},
 			patience: min(newcomersTimeout, p.settings.DrainTimeout), settling: min(lastRequests, p.settings.DrainTimeout),
 		}
 		s.ConnState = g.newcomers.watch
@@ -60,7 +78,7 @@ func (p *process) httpInlet(name string, l net.Listener, s *http.Server) net.Lis
 }
 
 // Serve implements server.
-func (g *gentleServer) Serve() error { return serveHTTP(g.Server, g.listener) }
+func (g *gentleServer) Serve() error { return serveHTTP(g.server, g.listener) }
 
 // Shutdown implements server. From the shutdown of an http.Server on, it hangs up on requests
 // that it has read but not begun to serve: so it is told when there is none.
@@ -68,9 +86,9 @@ func (g *gentleServer) Shutdown(ctx context.Context) {
 	g.listener.Close()
 	g.newcomers.wait(ctx, g.patience)
 	_ = sleep.For(ctx, g.settling)
-	if err := g.Server.Shutdown(ctx); err != nil {
+	if err := g.server.Shutdown(ctx); err != nil {
 		g.logger.Warn("HTTP requests were cut off", "front", g.name, "error", err)
-		g.Close()
+		g.server.Close()
 	}
 }
 
@@ -108,7 +126,7 @@ func (n *newcomers) wait(ctx context.Context, longest time.Duration) {
 	}
 }
 
-func serveHTTP(server *http.Server, l net.Listener) error {
+func serveHTTP(server httpServing, l net.Listener) error {
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("serve HTTP on %s: %w", l.Addr(), err)
 	}

@@ -1,0 +1,295 @@
+package h1
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"time"
+)
+
+// Memory of a connection.
+const (
+	// firstRead is room for what is read at once.
+	firstRead = 4 << 10
+	// maxKept is the most that is kept of one buffer from a request to the next.
+	maxKept = 16 << 10
+	// maxWaiting and maxDelay are how long answers may be together, and how old the first of
+	// them, before they are sent, although more requests have come with them.
+	maxWaiting = 64 << 10
+	maxDelay   = 200 * time.Microsecond
+)
+
+// The end of a connection that the server wants to end: what a client has sent meanwhile is read,
+// because the end of a connection with unread bytes may reach it before the answer does.
+const (
+	lingerFor   = 500 * time.Millisecond
+	lingerBytes = 256 << 10
+)
+
+// A deadline that is set already, and earlier than asked for by no more than a part of its time,
+// stays: so it is not set anew for each request.
+const slackPart = 64
+
+// conn is a connection that brings plain requests. One goroutine has it.
+type conn struct {
+	net.Conn
+	server *Server
+	ctx    context.Context
+	remote string
+
+	in      []byte // what was read
+	from    int    // of in: what is before was served
+	scanned int    // of what waits: lines of a head before that are whole
+	blanks  int    // that may be skipped before the next head
+	head    head
+	fields  http.Header
+	request http.Request
+	body    body
+	answer  answer
+	out     []byte    // answers that are not sent yet
+	begunAt time.Time // when the first of them was asked for
+	date    dated
+	inPart  bool // what waits, and has its time to become whole
+	readBy  deadline
+	writeBy deadline
+	handed  bool // under the lock of the server
+}
+
+// body is the body of a request, which has come as a whole.
+type body struct{ bytes.Reader }
+
+// Close implements io.Closer.
+func (*body) Close() error { return nil }
+
+func newConn(s *Server, inner net.Conn) *conn {
+	return &conn{Conn: inner, server: s, fields: make(http.Header), answer: answer{header: make(http.Header)}}
+}
+
+// waiting is what was read and not served.
+func (c *conn) waiting() []byte { return c.in[c.from:] }
+
+// serve serves requests until there is one that is not plain, or the end.
+func (c *conn) serve() {
+	defer c.server.end(c)
+	if c.served() && c.handOver() {
+		return
+	}
+	_ = c.Close()
+	c.server.tell(c.Conn, http.StateClosed)
+}
+
+// served serves plain requests. It reports whether what comes then is for net/http.
+func (c *conn) served() (rest bool) {
+	ctx, cancel := context.WithCancel(c.context())
+	defer cancel()
+	defer func() {
+		if cause := recover(); cause != nil {
+			c.tellPanic(cause)
+			rest = false
+		}
+	}()
+	c.ctx, c.remote = ctx, c.RemoteAddr().String()
+	if !c.await() {
+		return false
+	}
+	c.server.tell(c.Conn, http.StateActive)
+	for {
+		switch c.find() {
+		case other:
+			return c.flush()
+		case whole:
+			if !c.serveOne() {
+				return false
+			}
+		case part:
+			if !c.flush() {
+				return false
+			}
+			if len(c.waiting()) > 0 {
+				if !c.readMore() {
+					return !c.little() // net/http tells who takes too long, or hangs up in the middle
+				}
+			} else if !c.await() {
+				return false
+			}
+		}
+	}
+}
+
+// context is that of all requests.
+func (c *conn) context() context.Context {
+	h := c.server.http
+	ctx := context.WithValue(context.Background(), http.ServerContextKey, h)
+	ctx = context.WithValue(ctx, http.LocalAddrContextKey, c.LocalAddr())
+	if h.ConnContext != nil {
+		ctx = h.ConnContext(ctx, c.Conn)
+	}
+	return ctx
+}
+
+// tellPanic tells the log of a panic of the handler, but for the one by which a handler hangs up.
+func (c *conn) tellPanic(cause any) {
+	if cause == http.ErrAbortHandler {
+		return
+	}
+	const form = "http: panic serving %v: %v\n%s"
+	if told := c.server.http.ErrorLog; told != nil {
+		told.Printf(form, c.remote, cause, debug.Stack())
+	} else {
+		log.Printf(form, c.remote, cause, debug.Stack())
+	}
+}
+
+// serveOne serves the plain request that waits. It reports false when that was the last one.
+func (c *conn) serveOne() bool {
+	size := len(c.head.text) + c.head.length
+	c.body.Reset(c.waiting()[len(c.head.text):size])
+	c.request = c.head.request
+	c.request.Body = &c.body
+	if len(c.out) == 0 {
+		c.begunAt = time.Now()
+	}
+	c.server.http.Handler.ServeHTTP(&c.answer, &c.request)
+	c.from += size
+	c.scanned, c.inPart, c.blanks = 0, false, maxBlanks
+	now := time.Now()
+	c.out = c.answer.appendTo(c.out, c.date.at(now))
+	last := c.answer.last
+	c.answer.reset()
+	if last {
+		if c.flush() {
+			c.linger()
+		}
+		return false
+	}
+	return len(c.out) < maxWaiting && now.Sub(c.begunAt) < maxDelay || c.flush()
+}
+
+// await waits for the first bytes of a request. It reports false when there will be none.
+func (c *conn) await() bool {
+	h := c.server.http
+	c.in, c.from = kept(c.in), 0
+	wait := cmp.Or(h.IdleTimeout, h.ReadTimeout)
+	if c.head.text == "" { // nothing has come yet
+		wait = cmp.Or(h.ReadHeaderTimeout, h.ReadTimeout)
+	}
+	if c.readBy.renew(wait) {
+		_ = c.SetReadDeadline(c.readBy.time)
+	}
+	if c.server.draining.Load() {
+		return false
+	}
+	return c.read() == nil
+}
+
+// readMore reads more of a request that has come in part, for as long as a head may take. It
+// reports false when nothing comes.
+func (c *conn) readMore() bool {
+	if !c.inPart {
+		c.inPart = true
+		c.readBy.set(cmp.Or(c.server.http.ReadHeaderTimeout, c.server.http.ReadTimeout))
+		_ = c.SetReadDeadline(c.readBy.time)
+	}
+	err := c.read()
+	if c.server.draining.Load() && errors.Is(err, os.ErrDeadlineExceeded) && !c.readBy.over() {
+		// It was woken, to see that it shall end: after this request.
+		_ = c.SetReadDeadline(c.readBy.time)
+		err = c.read()
+	}
+	return err == nil
+}
+
+// read reads what there is, and waits for it.
+func (c *conn) read() error {
+	if free := cap(c.in) - len(c.in); free == 0 && c.from > 0 {
+		c.in = c.in[:copy(c.in, c.waiting())]
+		c.from = 0
+	} else if free == 0 {
+		c.in = append(make([]byte, 0, max(firstRead, 2*cap(c.in))), c.in...)
+	}
+	n, err := c.Read(c.in[len(c.in):cap(c.in)])
+	c.in = c.in[:len(c.in)+n]
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+// flush sends the answers that wait. It reports false when the connection is of no use.
+func (c *conn) flush() bool {
+	if len(c.out) == 0 {
+		return true
+	}
+	if c.writeBy.renew(c.server.http.WriteTimeout) {
+		_ = c.SetWriteDeadline(c.writeBy.time)
+	}
+	_, err := c.Write(c.out)
+	c.out = kept(c.out)
+	return err == nil
+}
+
+// kept returns b without what is in it, and without its memory if that is much.
+func kept(b []byte) []byte {
+	if cap(b) > maxKept {
+		return nil
+	}
+	return b[:0]
+}
+
+// linger ends a connection to a client that may still be sending.
+func (c *conn) linger() {
+	_ = closeWrite(c.Conn)
+	_ = c.SetReadDeadline(time.Now().Add(lingerFor))
+	_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)
+}
+
+// handOver gives the connection, with what waits, to net/http. It reports false when nobody
+// takes it.
+func (c *conn) handOver() bool {
+	c.server.mu.Lock()
+	c.handed = true // so that nobody wakes it any more
+	c.server.mu.Unlock()
+	_ = c.SetDeadline(time.Time{})
+	c.server.tell(c.Conn, http.StateHijacked)
+	return c.server.rest.give(&begun{Conn: c.Conn, read: bytes.Clone(c.waiting())})
+}
+
+// wake makes a connection that waits for a request see that it shall end. It is called with
+// the lock of the server.
+func (c *conn) wake() {
+	if !c.handed {
+		_ = c.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// deadline is one that is set on a connection.
+type deadline struct{ time time.Time }
+
+// set makes it end after wait; 0 is never.
+func (d *deadline) set(wait time.Duration) {
+	d.time = time.Time{}
+	if wait > 0 {
+		d.time = time.Now().Add(wait)
+	}
+}
+
+// renew is set, unless d is nearly that. It reports whether d has changed.
+func (d *deadline) renew(wait time.Duration) bool {
+	before := *d
+	d.set(wait)
+	if early := d.time.Sub(before.time); early == 0 || 0 < early && early < wait/slackPart {
+		*d = before
+		return false
+	}
+	return true
+}
+
+// over reports whether it has passed.
+func (d *deadline) over() bool { return !d.time.IsZero() && !time.Now().Before(d.time) }
