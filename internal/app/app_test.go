@@ -176,7 +176,14 @@ func TestReadinessGoesFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checks := fronts[0].start(nil).(*gentleServer).Handler
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checks := fronts[0].start(l).(*gentleServer)
+	go checks.Serve()
+	defer checks.server.Close()
+	defer l.Close()
 	handler := a.ops.Handler
 	status := func(path string, h http.Handler) int {
 		w := newRecorder()
@@ -193,13 +200,21 @@ func TestReadinessGoesFirst(t *testing.T) {
 	if got := status("/healthz", handler); got != 200 {
 		t.Errorf("/healthz %d while draining", got)
 	}
-	if got := status("/healthcheck", checks); got != 500 {
-		t.Errorf("/healthcheck %d while draining", got)
-	}
-	w := newRecorder()
-	checks.ServeHTTP(w, must(http.NewRequest("GET", "/healthcheck", nil)))
-	if w.header.Get("Connection") != "close" {
-		t.Error("open connections are not asked to go")
+	for _, request := range []*http.Request{
+		must(http.NewRequest("GET", "http://"+l.Addr().String()+"/healthcheck", nil)),
+		must(http.NewRequest("POST", "http://"+l.Addr().String()+"/v1/check", strings.NewReader(`{"domain":"none"}`))),
+	} {
+		resp, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if !resp.Close {
+			t.Errorf("%s: open connections are not asked to go", request.Method)
+		}
+		if request.Method == "GET" && resp.StatusCode != 500 {
+			t.Errorf("/healthcheck %d while draining", resp.StatusCode)
+		}
 	}
 }
 

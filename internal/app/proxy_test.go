@@ -91,7 +91,7 @@ func TestProxyByRulesOfADatabase(t *testing.T) {
 	}
 	started := f.start(nil).(*proxyServer)
 	defer started.proxy.Shutdown(t.Context())
-	handler := started.server.(*gentleServer).Handler
+	handler := started.server.(*gentleServer).server.(*http.Server).Handler
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); p.health.tenants.Watch(ctx) }()
@@ -126,7 +126,7 @@ func TestProxyOverUnixSocket(t *testing.T) {
 	}
 	started := f.start(nil).(*proxyServer)
 	defer started.proxy.Shutdown(t.Context())
-	handler := started.server.(*gentleServer).Handler
+	handler := started.server.(*gentleServer).server.(*http.Server).Handler
 	for i, want := range []int{200, 200, 429} {
 		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
 		r.RemoteAddr = "@"
