@@ -186,6 +186,102 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
+// TestNothingIsWaitedFor: what has come is answered at once, to clients that wait for the answer.
+func TestNothingIsWaitedFor(t *testing.T) {
+	for name, answers := range map[string]int{
+		"two that differ": 3, "lines between": 2, "POST and GET": 3, "LF alone": 1, "LF among CRLF": 1, "LF ends the head": 1,
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			inBubble(t, newHTTP(http.HandlerFunc(tell)), func(t *testing.T, _ *Server, p *pipes) {
+				c := p.dial(t)
+				begin := time.Now()
+				go io.WriteString(c, requests[name])
+				for i := range answers {
+					if got := c.answer(t); got != 200 || time.Since(begin) != 0 {
+						t.Fatalf("answer %d is %d after %v", i, got, time.Since(begin))
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestSlowSender: a request that comes byte by byte has no more time than one that stops, after
+// another too.
+func TestSlowSender(t *testing.T) {
+	inBubble(t, newHTTP(http.HandlerFunc(tell)), func(t *testing.T, _ *Server, p *pipes) {
+		c := p.dial(t)
+		c.send(t, plainRequest)
+		if got := c.answer(t); got != 200 {
+			t.Errorf("at first: %d", got)
+		}
+		begin, ended := time.Now(), make(chan struct{})
+		go func() {
+			defer close(ended)
+			for _, b := range plainRequest {
+				if _, err := io.WriteString(c, string(b)); err != nil {
+					return
+				}
+				<-time.After(time.Second)
+			}
+		}()
+		if got := c.answer(t); got == 200 || time.Since(begin) > 16*time.Second {
+			t.Errorf("answered %d after %v", got, time.Since(begin))
+		}
+		c.Close()
+		<-ended
+	})
+}
+
+// TestConnectionsLast: the time that a request or its answer may take begins anew with each.
+func TestConnectionsLast(t *testing.T) {
+	inBubble(t, newHTTP(http.HandlerFunc(tell)), func(t *testing.T, _ *Server, p *pipes) {
+		c := p.dial(t)
+		for i := range 5 {
+			c.send(t, plainRequest)
+			if got := c.answer(t); got != 200 {
+				t.Fatalf("request %d: %d", i, got)
+			}
+			<-time.After(100 * time.Second)
+		}
+	})
+}
+
+// TestLinger: what a client still sends when it was told that the connection ends is read, for a while.
+func TestLinger(t *testing.T) {
+	inBubble(t, newHTTP(http.HandlerFunc(tell)), func(t *testing.T, _ *Server, p *pipes) {
+		c := p.dial(t)
+		begin := time.Now()
+		c.send(t, plainHead+"X-Answer: close\r\n\r\n{}")
+		if got := c.answer(t); got != 200 {
+			t.Errorf("answered %d", got)
+		}
+		c.send(t, plainRequest)
+		if got := c.answer(t); got != 0 || time.Since(begin) != lingerFor {
+			t.Errorf("%d after %v", got, time.Since(begin))
+		}
+	})
+}
+
+// TestDate: an answer has the time at which it was sent.
+func TestDate(t *testing.T) {
+	inBubble(t, newHTTP(http.HandlerFunc(tell)), func(t *testing.T, _ *Server, p *pipes) {
+		c := p.dial(t)
+		for range 3 {
+			c.send(t, plainRequest)
+			resp, err := http.ReadResponse(c.r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := resp.Header.Get("Date"), time.Now().UTC().Format(http.TimeFormat); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			<-time.After(time.Second)
+		}
+	})
+}
+
 // TestShutdown: connections that wait end at once, requests under way and those that have come in
 // part are answered, and what net/http has is waited for.
 func TestShutdown(t *testing.T) {
@@ -264,6 +360,79 @@ func TestShutdownInTime(t *testing.T) {
 	})
 }
 
+// TestShutdownEndsAnswered: a connection with a request under way ends with the answer, although the client
+// would keep it.
+func TestShutdownEndsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		goOn := make(chan struct{})
+		server, p := New(newHTTP(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-goOn }))), newPipes()
+		go server.Serve(p)
+		c := p.dial(t)
+		c.send(t, plainRequest)
+		synctest.Wait()
+		p.Close()
+		begin, over := time.Now(), make(chan error, 1)
+		go func() { over <- server.Shutdown(t.Context()) }()
+		synctest.Wait()
+		close(goOn)
+		if got := c.answer(t); got != 200 {
+			t.Errorf("answered %d", got)
+		}
+		if err := <-over; err != nil || time.Since(begin) != 0 {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+	})
+}
+
+// TestClose: all connections end, and so does one that was accepted meanwhile.
+func TestClose(t *testing.T) {
+	inBubble(t, newHTTP(http.HandlerFunc(tell)), func(t *testing.T, s *Server, p *pipes) {
+		before := p.dial(t)
+		synctest.Wait()
+		begin := time.Now()
+		s.Close()
+		for name, c := range map[string]*client{"before": before, "after": p.dial(t)} {
+			if got := c.answer(t); got != 0 || time.Since(begin) != 0 {
+				t.Errorf("%s: %d after %v", name, got, time.Since(begin))
+			}
+		}
+	})
+}
+
+// asleep is a connection that notes until when it is read.
+type asleep struct {
+	net.Conn
+	until time.Time
+}
+
+func (a *asleep) SetReadDeadline(t time.Time) error { a.until = t; return nil }
+func (a *asleep) SetDeadline(t time.Time) error     { a.until = t; return nil }
+
+// TestHandedOverIsNotWoken: a connection that is net/http's is not made to end by Shutdown here, even
+// when net/http has not taken it yet.
+func TestHandedOverIsNotWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, wire := New(newHTTP(nil)), &asleep{}
+		c := newConn(s, wire)
+		s.conns[c] = struct{}{}
+		given := make(chan bool, 1)
+		go func() { given <- c.handOver() }()
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if !wire.until.IsZero() {
+			t.Error("it was woken")
+		}
+		_ = s.rest.Close()
+		if <-given {
+			t.Error("it was given to nobody")
+		}
+	})
+}
+
 // TestPanic: a handler that panics loses its connection alone, and the log says so, unless it
 // panics to hang up.
 func TestPanic(t *testing.T) {
@@ -313,6 +482,21 @@ func TestStates(t *testing.T) {
 		c.Close()
 		synctest.Wait()
 		expectStates(t, states, http.StateClosed)
+	})
+}
+
+// TestStatesOfPlain: ConnState hears of the end of a connection that net/http never had.
+func TestStatesOfPlain(t *testing.T) {
+	states := make(chan http.ConnState, 10)
+	s := newHTTP(http.HandlerFunc(tell))
+	s.ConnState = func(_ net.Conn, state http.ConnState) { states <- state }
+	inBubble(t, s, func(t *testing.T, _ *Server, p *pipes) {
+		c := p.dial(t)
+		c.send(t, plainRequest)
+		c.answer(t)
+		c.Close()
+		synctest.Wait()
+		expectStates(t, states, http.StateNew, http.StateActive, http.StateClosed)
 	})
 }
 
@@ -371,6 +555,20 @@ func TestOneWrite(t *testing.T) {
 	})
 }
 
+// TestLongAnswersAreNotGathered: answers do not wait for each other when they are long.
+func TestLongAnswersAreNotGathered(t *testing.T) {
+	long := make([]byte, maxWaiting)
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(long) })
+	inBubble(t, newHTTP(h), func(t *testing.T, _ *Server, p *pipes) {
+		c := p.dial(t)
+		c.send(t, strings.Repeat(plainRequest, 3))
+		b := make([]byte, 8*maxWaiting)
+		if n, err := c.Read(b); err != nil || n > maxWaiting+1<<10 {
+			t.Errorf("%d bytes in the first write, %v", n, err)
+		}
+	})
+}
+
 // TestSlowAnswersDoNotWait: an answer is not held up by those after it that take their time.
 func TestSlowAnswersDoNotWait(t *testing.T) {
 	slow := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-time.After(time.Second) })
@@ -416,6 +614,27 @@ func TestTooManyFiles(t *testing.T) {
 		if err := <-done; !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
+		server.Close()
+	})
+}
+
+// TestPauseBeginsAnew: after a connection was accepted, the next pause is short again.
+func TestPauseBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, l := New(newHTTP(http.HandlerFunc(tell))), &tired{newPipes(), 10}
+		done := make(chan error, 1)
+		go func() { done <- server.Serve(l) }()
+		l.dial(t)
+		synctest.Wait()
+		l.failures = 1 // for the accept after the one that waits
+		l.dial(t)
+		begin := time.Now()
+		l.dial(t)
+		if passed := time.Since(begin); passed != firstPause {
+			t.Errorf("it paused for %v", passed)
+		}
+		l.Close()
+		<-done
 		server.Close()
 	})
 }

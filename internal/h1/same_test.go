@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -139,6 +140,7 @@ var requests = map[string]string{
 	"plain":                       plainHead + "\r\n{}",
 	"two":                         plainHead + "\r\n{}" + plainHead + "\r\n[]",
 	"two that differ":             plainHead + "\r\n{}" + plainHead + "X-B: c\r\n\r\n[]" + plainHead + "\r\n()",
+	"two of one length":           plainHead + "X-B: c\r\n\r\n{}" + plainHead + "X-B: d\r\n\r\n[]",
 	"no body":                     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n",
 	"fields":                      plainHead + "x-a: b\r\nX-A:c\r\nAccept: */*\r\nCookie: a=b\r\ntraceparent:\t00-1 \r\nEmpty:\r\n\r\n{}",
 	"keep-alive":                  plainHead + "Connection: Keep-Alive\r\n\r\n{}" + plainHead + "\r\n[]",
@@ -257,6 +259,65 @@ func TestSameAsNetHTTP(t *testing.T) {
 	}
 }
 
+// TestSameBytes: an answer is that of net/http in every byte, in the order of its fields too.
+func TestSameBytes(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"fields": func(w http.ResponseWriter, _ *http.Request) {
+			for _, name := range []string{"C", "A", "Z", "B", "X"} {
+				w.Header().Add(name, "a")
+				w.Header().Add(name, "b")
+			}
+			io.WriteString(w, "{}")
+		},
+		"typed": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			io.WriteString(w, "{}")
+		},
+		"nothing": func(http.ResponseWriter, *http.Request) {},
+		"status that is not known": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(799)
+		},
+		"too many": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusTooManyRequests)
+			w.Header().Set("Late", "a")
+			io.WriteString(w, "{}")
+		},
+		"no content": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNoContent)
+			if _, err := io.WriteString(w, "{}"); err != http.ErrBodyNotAllowed {
+				t.Errorf("a body beside 204: %v", err)
+			}
+		},
+		"not modified": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotModified)
+			io.WriteString(w, "{}")
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			bytesOf := func(s httpServing) string {
+				p := newPipes()
+				go s.Serve(p)
+				defer s.Close()
+				defer p.Close()
+				requests, answers := p.dialHalves()
+				defer requests.Close()
+				defer answers.Close()
+				// The second is net/http's with either server, and ends the connection.
+				go io.WriteString(requests, plainHead+"\r\n{}"+plainHead+"Connection: close\r\n\r\n{}")
+				all, err := io.ReadAll(answers)
+				if err != nil {
+					t.Error(err)
+				}
+				return string(all)
+			}
+			want := bytesOf(newHTTP(answer))
+			if got := bytesOf(New(newHTTP(answer))); got != want {
+				t.Errorf("%s: answered\n%s, want\n%s", name, got, want)
+			}
+		})
+	}
+}
+
 // FuzzSameAsNetHTTP is TestSameAsNetHTTP for any bytes, which come in two pieces.
 func FuzzSameAsNetHTTP(f *testing.F) {
 	theirs := listening(f, newHTTP(http.HandlerFunc(tell)))
@@ -279,7 +340,7 @@ func FuzzSameAsNetHTTP(f *testing.F) {
 // seen by chance alone.
 func TestPlainIsServedHere(t *testing.T) {
 	plain := map[string]bool{
-		"plain": true, "two": true, "two that differ": true, "no body": true, "fields": true, "keep-alive": true,
+		"plain": true, "two": true, "two that differ": true, "two of one length": true, "no body": true, "fields": true, "keep-alive": true,
 		"as long as it may be": true, "as many fields as may be": true, "large body": true, "length of zeros": true,
 		"host of six": true, "body that looks like a head": true, "nothing is answered": true, "empty is answered": true,
 		"odd is answered": true, "text is answered": true, "early hints are answered": true, "close is answered": true,
