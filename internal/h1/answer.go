@@ -1,12 +1,17 @@
 package h1
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 )
+
+const contentType = "Content-Type"
 
 // answer is the http.ResponseWriter of a connection.
 type answer struct {
@@ -25,28 +30,42 @@ func (a *answer) Header() http.Header { return a.header }
 
 // WriteHeader implements http.ResponseWriter. What is provisional is not sent.
 func (a *answer) WriteHeader(status int) {
+	if status < 100 || status > 999 {
+		panic(fmt.Sprintf("invalid WriteHeader code %d", status)) // as net/http does
+	}
 	if a.status == 0 && status >= http.StatusOK {
 		a.status = status
 		a.writeFields()
 	}
 }
 
-// writeFields notes what is in the header. What is known better is left out.
+// writeFields notes what is in the header. What is known better is left out, and so is what
+// would be no field.
 func (a *answer) writeFields() {
 	for name := range a.header {
-		if name != "Content-Length" && name != "Date" {
+		if name != "Content-Length" && name != "Date" && httpguts.ValidHeaderFieldName(name) {
 			a.names = append(a.names, name)
 		}
 	}
 	slices.Sort(a.names)
 	for _, name := range a.names {
+		if name == contentType && a.status == http.StatusNotModified {
+			continue
+		}
 		for _, value := range a.header[name] {
 			a.fields = appendField(a.fields, name, value)
 		}
 	}
-	a.typed = len(a.header["Content-Type"]) > 0
+	_, a.typed = a.header[contentType]
+	a.typed = a.typed || a.header.Get("Content-Encoding") != "" // then it cannot be guessed
 	end := a.header["Connection"]
 	a.last = len(end) == 1 && end[0] == "close"
+}
+
+// end makes the connection end with the answer, and says so.
+func (a *answer) end() {
+	a.last = true
+	a.fields = appendField(a.fields, "Connection", "close")
 }
 
 // Write implements http.ResponseWriter.
@@ -72,14 +91,13 @@ func (a *answer) reset() {
 
 // appendTo appends the answer as it is sent.
 func (a *answer) appendTo(dst []byte, date string) []byte {
-	a.WriteHeader(http.StatusOK)
 	dst = append(appendStatus(dst, a.status), a.fields...)
 	dst = appendField(dst, "Date", date)
 	if bodied(a.status) {
 		dst = strconv.AppendInt(append(dst, "Content-Length: "...), int64(len(a.body)), 10)
 		dst = append(dst, crlf...)
 		if !a.typed && len(a.body) > 0 {
-			dst = appendField(dst, "Content-Type", http.DetectContentType(a.body))
+			dst = appendField(dst, contentType, http.DetectContentType(a.body))
 		}
 	}
 	return append(append(dst, crlf...), a.body...)
@@ -106,6 +124,7 @@ func appendField(dst []byte, name, value string) []byte {
 	if strings.ContainsAny(value, crlf) {
 		value = lines.Replace(value)
 	}
+	value = strings.Trim(value, " \t")
 	dst = append(append(dst, name...), ": "...)
 	return append(append(dst, value...), crlf...)
 }

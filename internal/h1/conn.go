@@ -21,7 +21,8 @@ const (
 	// maxKept is the most that is kept of one buffer from a request to the next.
 	maxKept = 16 << 10
 	// maxWaiting and maxDelay are how long answers may be together, and how old the first of
-	// them, before they are sent, although more requests have come with them.
+	// them when another has been added, before they are sent, although more requests have come
+	// with them. So an answer waits for one that takes its time, and no more.
 	maxWaiting = 64 << 10
 	maxDelay   = 200 * time.Microsecond
 )
@@ -44,7 +45,7 @@ type conn struct {
 	ctx    context.Context
 	remote string
 
-	in      []byte // what was read
+	in      []byte // what was read; no longer than two heads
 	from    int    // of in: what is before was served
 	scanned int    // of what waits: lines of a head before that are whole
 	blanks  int    // that may be skipped before the next head
@@ -56,20 +57,70 @@ type conn struct {
 	out     []byte    // answers that are not sent yet
 	begunAt time.Time // when the first of them was asked for
 	date    dated
-	inPart  bool // what waits, and has its time to become whole
+	inPart  bool // what waits, and has its time for the rest
 	readBy  deadline
 	writeBy deadline
 	handed  bool // under the lock of the server
 }
 
-// body is the body of a request, which has come as a whole.
-type body struct{ bytes.Reader }
+// body is the body of a request. It is read as it is asked for, so that who is refused by the
+// header is refused before the body has come.
+type body struct {
+	conn *conn
+	left int   // bytes that were not read yet
+	err  error // why no more can be read
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	n := copy(p, b.next())
+	b.skip(n)
+	switch {
+	case n > 0 || len(p) == 0:
+		return n, nil
+	case b.err != nil:
+		return 0, b.err
+	}
+	return 0, io.EOF
+}
 
 // Close implements io.Closer.
 func (*body) Close() error { return nil }
 
+// next returns what comes next of the body, and waits for it; nothing at its end, or where b.err
+// says that no more comes.
+func (b *body) next() []byte {
+	c := b.conn
+	for b.left > 0 && len(c.waiting()) == 0 && b.err == nil {
+		if !c.flush() {
+			b.err = net.ErrClosed
+		} else if b.err = c.readMore(c.server.http.ReadTimeout); b.err == io.EOF {
+			b.err = io.ErrUnexpectedEOF
+		}
+	}
+	return c.waiting()[:min(b.left, len(c.waiting()))]
+}
+
+func (b *body) skip(n int) {
+	b.left -= n
+	b.conn.from += n
+}
+
+// rest reads what the handler has left. It reports false where that does not come.
+func (b *body) rest() bool {
+	if b.err == io.ErrUnexpectedEOF {
+		return true // the handler has seen it, and nobody sends more
+	}
+	for b.left > 0 && b.err == nil {
+		b.skip(len(b.next()))
+	}
+	return b.left == 0
+}
+
 func newConn(s *Server, inner net.Conn) *conn {
-	return &conn{Conn: inner, server: s, fields: make(http.Header), answer: answer{header: make(http.Header)}}
+	c := &conn{Conn: inner, server: s, fields: make(http.Header), answer: answer{header: make(http.Header)}}
+	c.body.conn = c
+	return c
 }
 
 // waiting is what was read and not served.
@@ -92,6 +143,7 @@ func (c *conn) served() (rest bool) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			c.tellPanic(cause)
+			c.flush() // what was answered before
 			rest = false
 		}
 	}()
@@ -113,7 +165,7 @@ func (c *conn) served() (rest bool) {
 				return false
 			}
 			if len(c.waiting()) > 0 {
-				if !c.readMore() {
+				if c.readMore(cmp.Or(c.server.http.ReadHeaderTimeout, c.server.http.ReadTimeout)) != nil {
 					return !c.little() // net/http tells who takes too long, or hangs up in the middle
 				}
 			} else if !c.await() {
@@ -147,18 +199,22 @@ func (c *conn) tellPanic(cause any) {
 	}
 }
 
-// serveOne serves the plain request that waits. It reports false when that was the last one.
+// serveOne serves the plain request of which the head waits. It reports false when that was the
+// last one.
 func (c *conn) serveOne() bool {
-	size := len(c.head.text) + c.head.length
-	c.body.Reset(c.waiting()[len(c.head.text):size])
+	c.from += len(c.head.text)
+	c.scanned, c.inPart, c.blanks = 0, false, maxBlanks
+	c.body.left, c.body.err = c.head.length, nil
 	c.request = c.head.request
 	c.request.Body = &c.body
 	if len(c.out) == 0 {
 		c.begunAt = time.Now()
 	}
 	c.server.http.Handler.ServeHTTP(&c.answer, &c.request)
-	c.from += size
-	c.scanned, c.inPart, c.blanks = 0, false, maxBlanks
+	if c.answer.WriteHeader(http.StatusOK); !c.answer.last && !c.body.rest() {
+		c.answer.end()
+	}
+	c.inPart = false
 	now := time.Now()
 	c.out = c.answer.appendTo(c.out, c.date.at(now))
 	last := c.answer.last
@@ -175,7 +231,7 @@ func (c *conn) serveOne() bool {
 // await waits for the first bytes of a request. It reports false when there will be none.
 func (c *conn) await() bool {
 	h := c.server.http
-	c.in, c.from = kept(c.in), 0
+	c.in, c.from = c.in[:0], 0
 	wait := cmp.Or(h.IdleTimeout, h.ReadTimeout)
 	if c.head.text == "" { // nothing has come yet
 		wait = cmp.Or(h.ReadHeaderTimeout, h.ReadTimeout)
@@ -189,12 +245,11 @@ func (c *conn) await() bool {
 	return c.read() == nil
 }
 
-// readMore reads more of a request that has come in part, for as long as a head may take. It
-// reports false when nothing comes.
-func (c *conn) readMore() bool {
+// readMore reads more of a head or a body that has come in part, for as long as it may take.
+func (c *conn) readMore(wait time.Duration) error {
 	if !c.inPart {
 		c.inPart = true
-		c.readBy.set(cmp.Or(c.server.http.ReadHeaderTimeout, c.server.http.ReadTimeout))
+		c.readBy.set(wait)
 		_ = c.SetReadDeadline(c.readBy.time)
 	}
 	err := c.read()
@@ -203,7 +258,7 @@ func (c *conn) readMore() bool {
 		_ = c.SetReadDeadline(c.readBy.time)
 		err = c.read()
 	}
-	return err == nil
+	return err
 }
 
 // read reads what there is, and waits for it.

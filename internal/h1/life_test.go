@@ -161,6 +161,50 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
+// TestRefusedBeforeTheBody: a handler that needs no body does not wait for it.
+func TestRefusedBeforeTheBody(t *testing.T) {
+	inBubble(t, newHTTP(http.HandlerFunc(tell)), func(t *testing.T, _ *Server, p *pipes) {
+		c := p.dial(t)
+		begin := time.Now()
+		c.send(t, plainHead+"X-Answer: refused\r\n\r\n")
+		if got := c.answer(t); got != http.StatusUnauthorized || time.Since(begin) > 0 {
+			t.Errorf("%d after %v", got, time.Since(begin))
+		}
+	})
+}
+
+// TestAnswersBeforeAPanic: what was answered before a handler panics is sent.
+func TestAnswersBeforeAPanic(t *testing.T) {
+	inBubble(t, newHTTP(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Panic") != "" {
+			panic(http.ErrAbortHandler)
+		}
+		tell(w, r)
+	})), func(t *testing.T, _ *Server, p *pipes) {
+		c := p.dial(t)
+		c.send(t, plainRequest+plainHead+"X-Panic: a\r\n\r\n{}")
+		if first, second := c.answer(t), c.answer(t); first != 200 || second != 0 {
+			t.Errorf("%d, then %d", first, second)
+		}
+	})
+}
+
+// TestWaitingAnswersDoNotWaitForABody: an answer is sent before the body of the next request is
+// waited for.
+func TestWaitingAnswersDoNotWaitForABody(t *testing.T) {
+	inBubble(t, newHTTP(http.HandlerFunc(tell)), func(t *testing.T, _ *Server, p *pipes) {
+		c := p.dial(t)
+		c.send(t, plainRequest+plainHead+"\r\n")
+		if got := c.answer(t); got != 200 {
+			t.Errorf("%d", got)
+		}
+		c.send(t, "{}")
+		if got := c.answer(t); got != 200 {
+			t.Errorf("the next: %d", got)
+		}
+	})
+}
+
 // TestSlowReader: who asks and does not read the answers loses the connection.
 func TestSlowReader(t *testing.T) {
 	inBubble(t, newHTTP(http.HandlerFunc(tell)), func(t *testing.T, s *Server, p *pipes) {

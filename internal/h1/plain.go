@@ -21,9 +21,9 @@ const (
 type found int
 
 const (
-	// part is the beginning of what may become a plain request.
+	// part is the beginning of what may become the head of a plain request.
 	part found = iota
-	// whole is a plain request with all of its body.
+	// whole is the head of a plain request.
 	whole
 	// other is anything else.
 	other
@@ -50,7 +50,7 @@ func (h *head) begins(waiting []byte) bool {
 	return n > 0 && len(waiting) >= n && string(waiting[:n]) == h.text
 }
 
-// find looks at the bytes that wait. A plain request is as long as c.head says.
+// find looks at the bytes that wait. What is whole is in c.head then.
 func (c *conn) find() found {
 	if c.little() {
 		return part
@@ -65,9 +65,6 @@ func (c *conn) find() found {
 		if !c.readHead(string(waiting[:end])) {
 			return other
 		}
-	}
-	if len(waiting) < len(c.head.text)+c.head.length {
-		return part
 	}
 	return whole
 }

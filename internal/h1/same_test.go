@@ -26,6 +26,14 @@ type seen struct {
 
 // tell answers with what it sees, in the way that the request asks for.
 func tell(w http.ResponseWriter, r *http.Request) {
+	switch r.Header.Get("X-Answer") {
+	case "unread":
+		return
+	case "refused":
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
 		http.Error(w, "unreadable", http.StatusBadRequest)
@@ -92,6 +100,7 @@ type httpServing interface {
 // said is an answer, without what may differ between servers.
 type said struct {
 	Status int
+	Last   bool // the connection ends with it
 	Header http.Header
 	Body   string
 }
@@ -128,7 +137,7 @@ func ask(t testing.TB, to *pipes, pieces ...string) (all []said) {
 		resp.Header.Del("Date")
 		resp.Header.Del("Content-Length")
 		if resp.StatusCode/100 != 1 {
-			all = append(all, said{resp.StatusCode, resp.Header, string(body)})
+			all = append(all, said{resp.StatusCode, resp.Close, resp.Header, string(body)})
 		}
 	}
 }
@@ -151,6 +160,11 @@ var requests = map[string]string{
 	"odd is answered":             plainHead + "X-Answer: odd\r\n\r\n{}" + plainHead + "\r\n[]",
 	"text is answered":            plainHead + "X-Answer: text\r\n\r\n{}",
 	"early hints are answered":    plainHead + "X-Answer: early\r\n\r\n{}",
+	"unread":                      plainHead + "X-Answer: unread\r\n\r\n{}" + plainHead + "\r\n[]",
+	"unread and short":            plainHead + "X-Answer: unread\r\n\r\n{",
+	"unread and large":            fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nX-Answer: unread\r\nContent-Length: %d\r\n\r\n", maxBody) + strings.Repeat("a", maxBody) + plainHead + "\r\n{}",
+	"refused":                     plainHead + "X-Answer: refused\r\n\r\n{}" + plainHead + "\r\n[]",
+	"refused and short":           plainHead + "X-Answer: refused\r\n\r\n",
 	"GET":                         "GET /healthcheck HTTP/1.1\r\nHost: a\r\n\r\n" + plainHead + "\r\n{}",
 	"POST and GET":                plainHead + "\r\n{}GET /x?y=z HTTP/1.1\r\nHost: a\r\n\r\n" + plainHead + "\r\n{}",
 	"query":                       "POST /v1/check?a=b HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}",
@@ -288,6 +302,23 @@ func TestSameBytes(t *testing.T) {
 				t.Errorf("a body beside 204: %v", err)
 			}
 		},
+		"encoded": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			io.WriteString(w, "{}")
+		},
+		"of no type": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Type"] = nil
+			io.WriteString(w, "{}")
+		},
+		"blanks and names": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["A"] = []string{" \ta \t"}
+			w.Header()["B\r\nC"] = []string{"a"}
+			w.Header()[""] = []string{"a"}
+		},
+		"not modified, with a type": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusNotModified)
+		},
 		"not modified": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusNotModified)
 			io.WriteString(w, "{}")
@@ -344,7 +375,8 @@ func TestPlainIsServedHere(t *testing.T) {
 		"as long as it may be": true, "as many fields as may be": true, "large body": true, "length of zeros": true,
 		"host of six": true, "body that looks like a head": true, "nothing is answered": true, "empty is answered": true,
 		"odd is answered": true, "text is answered": true, "early hints are answered": true, "close is answered": true,
-		"POST and GET": true, "line between": true, "lines between": true, "too many lines between": true, "lines after it": true,
+		"unread": true, "unread and short": true, "unread and large": true, "refused": true, "refused and short": true,
+		"body is short": true, "POST and GET": true, "line between": true, "lines between": true, "too many lines between": true, "lines after it": true,
 		"three bytes after it": true, "four bytes after it": true, "a byte after a line": true, "bytes after a line": true,
 	}
 	for name, b := range requests {
