@@ -18,8 +18,10 @@ import (
 const (
 	// firstRead is room for what is read at once.
 	firstRead = 4 << 10
-	// maxKept is the most that is kept of one buffer from a request to the next.
-	maxKept = 16 << 10
+	// maxKept is the most that is kept of one buffer from a request to the next, maxHeadKept of
+	// the head that was read last.
+	maxKept     = 4 << 10
+	maxHeadKept = 2 << 10
 	// maxWaiting and maxDelay are how long answers may be together, and how old the first of
 	// them when another has been added, before they are sent, although more requests have come
 	// with them. So an answer waits for one that takes its time, and no more.
@@ -49,11 +51,12 @@ type conn struct {
 	from    int    // of in: what is before was served
 	scanned int    // of what waits: lines of a head before that are whole
 	blanks  int    // that may be skipped before the next head
+	asked   bool   // something was served
 	head    head
 	fields  http.Header
 	request http.Request
 	body    body
-	answer  answer
+	answer  writer
 	out     []byte    // answers that are not sent yet
 	begunAt time.Time // when the first of them was asked for
 	date    dated
@@ -61,6 +64,12 @@ type conn struct {
 	readBy  deadline
 	writeBy deadline
 	handed  bool // under the lock of the server
+}
+
+// writer is what a handler writes to.
+type writer struct {
+	answer
+	conn *conn
 }
 
 // body is the body of a request. It is read as it is asked for, so that who is refused by the
@@ -117,9 +126,17 @@ func (b *body) rest() bool {
 	return b.left == 0
 }
 
+// SetReadDeadline is for a handler that gives the rest of the body a time of its own, by an
+// http.ResponseController.
+func (w *writer) SetReadDeadline(t time.Time) error {
+	c := w.conn
+	c.inPart, c.readBy.time = true, t
+	return c.Conn.SetReadDeadline(t)
+}
+
 func newConn(s *Server, inner net.Conn) *conn {
-	c := &conn{Conn: inner, server: s, fields: make(http.Header), answer: answer{header: make(http.Header)}}
-	c.body.conn = c
+	c := &conn{Conn: inner, server: s, fields: make(http.Header), answer: writer{answer: answer{header: make(http.Header)}}}
+	c.body.conn, c.answer.conn = c, c
 	return c
 }
 
@@ -164,14 +181,41 @@ func (c *conn) served() (rest bool) {
 			if !c.flush() {
 				return false
 			}
-			if len(c.waiting()) > 0 {
-				if c.readMore(cmp.Or(c.server.http.ReadHeaderTimeout, c.server.http.ReadTimeout)) != nil {
-					return !c.little() // net/http tells who takes too long, or hangs up in the middle
+			if len(c.waiting()) == 0 || c.little() {
+				if !c.await() {
+					return false
 				}
-			} else if !c.await() {
-				return false
+				continue
 			}
+			switch err := c.readMore(c.headTime()); {
+			case errors.Is(err, os.ErrDeadlineExceeded):
+				c.refuse()
+				return false
+			case err != nil:
+				return true // net/http tells who hangs up in the middle
+			}
+		case late:
+			if c.flush() {
+				c.refuse()
+			}
+			return false
 		}
+	}
+}
+
+// headTime is how long a head may take to come.
+func (c *conn) headTime() time.Duration {
+	return cmp.Or(c.server.http.ReadHeaderTimeout, c.server.http.ReadTimeout)
+}
+
+// badRequest is what net/http answers to what is no request.
+const badRequest = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
+
+// refuse answers what is no request, and ends the connection.
+func (c *conn) refuse() {
+	c.out = append(c.out, badRequest...)
+	if c.flush() {
+		c.linger()
 	}
 }
 
@@ -203,7 +247,7 @@ func (c *conn) tellPanic(cause any) {
 // last one.
 func (c *conn) serveOne() bool {
 	c.from += len(c.head.text)
-	c.scanned, c.inPart, c.blanks = 0, false, maxBlanks
+	c.asked, c.scanned, c.inPart, c.blanks = true, 0, false, maxBlanks
 	c.body.left, c.body.err = c.head.length, nil
 	c.request = c.head.request
 	c.request.Body = &c.body
@@ -230,14 +274,13 @@ func (c *conn) serveOne() bool {
 
 // await waits for the first bytes of a request. It reports false when there will be none.
 func (c *conn) await() bool {
-	h := c.server.http
-	c.in, c.from = c.in[:0], 0
-	wait := cmp.Or(h.IdleTimeout, h.ReadTimeout)
-	if c.head.text == "" { // nothing has come yet
-		wait = cmp.Or(h.ReadHeaderTimeout, h.ReadTimeout)
+	c.giveBack()
+	wait := c.headTime()
+	if c.asked {
+		wait = cmp.Or(c.server.http.IdleTimeout, c.server.http.ReadTimeout)
 	}
 	if c.readBy.renew(wait) {
-		_ = c.SetReadDeadline(c.readBy.time)
+		_ = c.Conn.SetReadDeadline(c.readBy.time)
 	}
 	if c.server.draining.Load() {
 		return false
@@ -245,17 +288,28 @@ func (c *conn) await() bool {
 	return c.read() == nil
 }
 
+// giveBack gives back memory before a wait that may be long.
+func (c *conn) giveBack() {
+	if len(c.waiting()) == 0 {
+		c.in, c.from = kept(c.in), 0
+	}
+	if len(c.head.text) > maxHeadKept {
+		c.head = head{}
+		clear(c.fields)
+	}
+}
+
 // readMore reads more of a head or a body that has come in part, for as long as it may take.
 func (c *conn) readMore(wait time.Duration) error {
 	if !c.inPart {
 		c.inPart = true
 		c.readBy.set(wait)
-		_ = c.SetReadDeadline(c.readBy.time)
+		_ = c.Conn.SetReadDeadline(c.readBy.time)
 	}
 	err := c.read()
 	if c.server.draining.Load() && errors.Is(err, os.ErrDeadlineExceeded) && !c.readBy.over() {
 		// It was woken, to see that it shall end: after this request.
-		_ = c.SetReadDeadline(c.readBy.time)
+		_ = c.Conn.SetReadDeadline(c.readBy.time)
 		err = c.read()
 	}
 	return err
@@ -301,7 +355,7 @@ func kept(b []byte) []byte {
 // linger ends a connection to a client that may still be sending.
 func (c *conn) linger() {
 	_ = closeWrite(c.Conn)
-	_ = c.SetReadDeadline(time.Now().Add(lingerFor))
+	_ = c.Conn.SetReadDeadline(time.Now().Add(lingerFor))
 	_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)
 }
 
@@ -320,7 +374,7 @@ func (c *conn) handOver() bool {
 // the lock of the server.
 func (c *conn) wake() {
 	if !c.handed {
-		_ = c.SetReadDeadline(time.Unix(1, 0))
+		_ = c.Conn.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 

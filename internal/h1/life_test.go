@@ -133,10 +133,11 @@ func TestTimeouts(t *testing.T) {
 		after  time.Duration // at most
 	}{
 		"nothing":       {"", 0, 5 * time.Second},
-		"a part":        {"POST /v1", http.StatusBadRequest, 11 * time.Second},
-		"no body":       {plainHead + "\r\n{", http.StatusBadRequest, 16 * time.Second},
+		"a part":        {"POST /v1", http.StatusBadRequest, 5*time.Second + lingerFor},
+		"no body":       {plainHead + "\r\n{", http.StatusBadRequest, 10 * time.Second},
 		"idle":          {plainRequest, 200, 0},
 		"idle and part": {plainRequest + "POST", 200, 0},
+		"idle and line": {plainRequest + "\r\n", 200, 0},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			inBubble(t, newHTTP(http.HandlerFunc(tell)), func(t *testing.T, _ *Server, p *pipes) {
@@ -151,9 +152,9 @@ func TestTimeouts(t *testing.T) {
 				}
 				want := 2 * time.Minute
 				if strings.HasSuffix(test.sent, "POST") {
-					want = 10 * time.Second
+					want = 5 * time.Second
 				}
-				if c.answer(t); time.Since(begin) > want+time.Second || time.Since(begin) < want-want/slackPart-5*time.Second {
+				if c.answer(t); time.Since(begin) > want+lingerFor || time.Since(begin) < want-want/slackPart {
 					t.Errorf("ended after %v, want %v", time.Since(begin), want)
 				}
 			})
@@ -171,6 +172,58 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 			t.Errorf("%d after %v", got, time.Since(begin))
 		}
 	})
+}
+
+// TestTimeForTheBody: a handler may give the rest of the body less time than the server does.
+func TestTimeForTheBody(t *testing.T) {
+	inBubble(t, newHTTP(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Second)); err != nil {
+			t.Error(err)
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+	})), func(t *testing.T, _ *Server, p *pipes) {
+		c := p.dial(t)
+		begin := time.Now()
+		c.send(t, plainRequest+plainHead+"\r\n{")
+		if first, second := c.answer(t), c.answer(t); first != 401 || second != 401 || time.Since(begin) != time.Second {
+			t.Errorf("%d, %d after %v", first, second, time.Since(begin))
+		}
+		if got := c.answer(t); got != 0 {
+			t.Errorf("%d", got)
+		}
+	})
+}
+
+// TestLinesBetween: a line that comes behind a body ends no connection, however late the next
+// request is.
+func TestLinesBetween(t *testing.T) {
+	inBubble(t, newHTTP(http.HandlerFunc(tell)), func(t *testing.T, _ *Server, p *pipes) {
+		c := p.dial(t)
+		for range 3 {
+			c.send(t, plainRequest+"\r\n")
+			if got := c.answer(t); got != 200 {
+				t.Errorf("%d", got)
+			}
+			<-time.After(time.Minute)
+		}
+	})
+}
+
+// TestLateHTTP2: HTTP/2 is spoken on connections that begin with it, and on no others.
+func TestLateHTTP2(t *testing.T) {
+	for _, cut := range []int{0, 3, 14, len(preface)} {
+		inBubble(t, newHTTP(http.HandlerFunc(tell)), func(t *testing.T, _ *Server, p *pipes) {
+			c := p.dial(t)
+			c.send(t, plainRequest+preface[:cut])
+			if got := c.answer(t); got != 200 {
+				t.Errorf("%d", got)
+			}
+			go io.WriteString(c, preface[cut:])
+			if got := c.answer(t); got != 400 {
+				t.Errorf("HTTP/2, cut at %d: %d", cut, got)
+			}
+		})
+	}
 }
 
 // TestAnswersBeforeAPanic: what was answered before a handler panics is sent.
@@ -687,15 +740,18 @@ func TestPauseBeginsAnew(t *testing.T) {
 func TestMemoryIsGivenBack(t *testing.T) {
 	inBubble(t, newHTTP(http.HandlerFunc(tell)), func(t *testing.T, s *Server, p *pipes) {
 		c := p.dial(t)
-		go io.WriteString(c, requests["large body"])
-		c.answer(t)
-		c.answer(t)
+		go io.WriteString(c, longHead(maxHead)+"{}"+requests["large body"]+longHead(maxHead)+"{}")
+		for range 4 {
+			if got := c.answer(t); got != 200 {
+				t.Fatalf("%d", got)
+			}
+		}
 		synctest.Wait()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for c := range s.conns {
-			if n := cap(c.in) + cap(c.out) + cap(c.answer.body) + cap(c.answer.fields); n > 4*maxKept {
-				t.Errorf("%d bytes are kept", n)
+			if n := max(cap(c.in), cap(c.out), cap(c.answer.body), cap(c.answer.fields)); n > maxKept || len(c.head.text) > maxHeadKept || len(c.fields) > 0 {
+				t.Errorf("%d bytes are kept, and %d of a head", n, len(c.head.text))
 			}
 		}
 	})

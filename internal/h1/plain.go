@@ -27,6 +27,8 @@ const (
 	whole
 	// other is anything else.
 	other
+	// late is HTTP/2 on a connection on which HTTP/1.1 was spoken, where net/http does not speak it.
+	late
 )
 
 const (
@@ -57,6 +59,11 @@ func (c *conn) find() found {
 	}
 	c.skipBlanks()
 	waiting := c.waiting()
+	if c.asked && len(waiting) > 0 && waiting[0] == preface[0] {
+		if is := findPreface(waiting); is != other {
+			return is
+		}
+	}
 	if !c.head.begins(waiting) {
 		end, is := c.findHead(waiting)
 		if is != whole {
@@ -83,6 +90,21 @@ func (c *conn) skipBlanks() {
 		c.from++
 		c.blanks--
 	}
+}
+
+// preface is what HTTP/2 begins with (RFC 9113, section 3.4).
+const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+// findPreface looks for it: other is that there is none.
+func findPreface(waiting []byte) found {
+	n := min(len(waiting), len(preface))
+	switch {
+	case string(waiting[:n]) != preface[:n]:
+		return other
+	case n < len(preface):
+		return part
+	}
+	return late
 }
 
 // findHead returns where the head ends. Lines that are not ended by CR and LF are other, because
