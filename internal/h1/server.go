@@ -10,10 +10,13 @@
 //
 // # What handlers see
 //
-// The same as from net/http, with three differences. The request and its header last until the
-// handler returns. The context does not end when the client hangs up, nor when the
-// handler returns, but with the connection. And the answer is sent as a whole, when the
-// handler has returned: it is for handlers whose answers are short.
+// The same as from net/http, but for this:
+//   - A request, its header and its URL last until the handler returns. A handler does not change
+//     them, which http.Handler asks for too: the next request may be the same memory.
+//   - The context ends with the connection, and not when the client hangs up or the handler
+//     returns. A client that ends its half of the connection still gets an answer.
+//   - An answer is sent as a whole when the handler has returned, so it is for short ones, and there
+//     is nothing to flush or to hijack. Of http.ResponseController there is SetReadDeadline.
 package h1
 
 import (
