@@ -76,6 +76,13 @@ func newHTTP(h http.Handler) *http.Server {
 	}
 }
 
+// patient returns a server that waits for a machine with other things to do.
+func patient() *http.Server {
+	s := newHTTP(http.HandlerFunc(tell))
+	s.ReadHeaderTimeout, s.ReadTimeout, s.WriteTimeout = time.Hour, time.Hour, time.Hour
+	return s
+}
+
 // listening serves on pipes until the test ends.
 func listening(t testing.TB, s httpServing) *pipes {
 	p := newPipes()
@@ -254,8 +261,8 @@ func longHead(n int) string {
 // TestSameAsNetHTTP: whatever bytes come, in one piece or byte by byte, the answers are those of
 // net/http, and so is what handlers see.
 func TestSameAsNetHTTP(t *testing.T) {
-	theirs := listening(t, newHTTP(http.HandlerFunc(tell)))
-	ours := listening(t, New(newHTTP(http.HandlerFunc(tell))))
+	theirs := listening(t, patient())
+	ours := listening(t, New(patient()))
 	for name, bytes := range requests {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
@@ -351,8 +358,8 @@ func TestSameBytes(t *testing.T) {
 
 // FuzzSameAsNetHTTP is TestSameAsNetHTTP for any bytes, which come in two pieces.
 func FuzzSameAsNetHTTP(f *testing.F) {
-	theirs := listening(f, newHTTP(http.HandlerFunc(tell)))
-	ours := listening(f, New(newHTTP(http.HandlerFunc(tell))))
+	theirs := listening(f, patient())
+	ours := listening(f, New(patient()))
 	for _, b := range requests {
 		if len(b) < 1<<10 {
 			f.Add([]byte(b), uint16(len(b)/2))
