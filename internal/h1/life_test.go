@@ -2,13 +2,11 @@ package h1
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -202,61 +200,6 @@ func TestLongAnswersAreNotGathered(t *testing.T) {
 		if n, err := c.Read(b); err != nil || n > maxWaiting+1<<10 {
 			t.Errorf("%d bytes in the first write, %v", n, err)
 		}
-	})
-}
-
-// tired is a listener that cannot accept at first.
-type tired struct {
-	*pipes
-	failures int
-}
-
-func (l *tired) Accept() (net.Conn, error) {
-	if l.failures > 0 {
-		l.failures--
-		return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
-	}
-	return l.pipes.Accept()
-}
-
-// TestTooManyFiles: a server that cannot accept for a while accepts later.
-func TestTooManyFiles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, p := New(newHTTP(http.HandlerFunc(tell))), newPipes()
-		done := make(chan error, 1)
-		begin := time.Now()
-		go func() { done <- server.Serve(&tired{p, 20}) }()
-		c := p.dial(t)
-		c.send(t, plainRequest)
-		if got, passed := c.answer(t), time.Since(begin); got != 200 || passed < 10*time.Second || passed > 15*time.Second {
-			t.Errorf("%d after %v", got, passed)
-		}
-		p.Close()
-		if err := <-done; !errors.Is(err, net.ErrClosed) {
-			t.Error(err)
-		}
-		server.Close()
-	})
-}
-
-// TestPauseBeginsAnew: after a connection was accepted, the next pause is short again.
-func TestPauseBeginsAnew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, l := New(newHTTP(http.HandlerFunc(tell))), &tired{newPipes(), 10}
-		done := make(chan error, 1)
-		go func() { done <- server.Serve(l) }()
-		l.dial(t)
-		synctest.Wait()
-		l.failures = 1 // for the accept after the one that waits
-		l.dial(t)
-		begin := time.Now()
-		l.dial(t)
-		if passed := time.Since(begin); passed != firstPause {
-			t.Errorf("it paused for %v", passed)
-		}
-		l.Close()
-		<-done
-		server.Close()
 	})
 }
 

@@ -21,14 +21,10 @@ package h1
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"time"
-
-	"github.com/headgate/headgate/internal/sleep"
 )
 
 // Server serves connections as an http.Server does, and plain requests by itself. Make one with
@@ -52,42 +48,18 @@ func New(s *http.Server) *Server {
 	}
 }
 
-// The pause after a connection could not be accepted, because there are too many files open. It
-// doubles from time to time.
-const (
-	firstPause = 5 * time.Millisecond
-	maxPause   = time.Second
-)
-
 // Serve serves the connections of l until it is closed, and returns why it could accept no
 // more. It is called once.
 func (s *Server) Serve(l net.Listener) error {
 	s.rest.addr = l.Addr()
 	go func() { _ = s.http.Serve(s.rest) }() // it ends by Shutdown or Close, and then only
-	pause := firstPause
 	for {
 		c, err := l.Accept()
-		if err == nil {
-			pause = firstPause
-			s.start(c)
-			continue
-		}
-		if !isTemporary(err) {
+		if err != nil {
 			return err
 		}
-		_ = sleep.For(context.Background(), pause)
-		pause = min(2*pause, maxPause)
+		s.start(c)
 	}
-}
-
-// isTemporary reports errors of Accept after which others may follow, such as too many
-// open files.
-func isTemporary(err error) bool {
-	t, ok := errors.AsType[interface {
-		error
-		Temporary() bool
-	}](err)
-	return ok && t.Temporary()
 }
 
 // start serves a connection in a goroutine of its own.

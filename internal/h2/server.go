@@ -96,38 +96,17 @@ func (s *Server) Serve(l net.Listener) error {
 		return ErrServerClosed
 	}
 	defer s.removeListener(l)
-	for pause := time.Duration(0); ; {
+	for {
 		nc, err := l.Accept()
 		switch {
 		case err == nil:
-			pause = 0
 			go s.ServeConn(context.Background(), nc)
 		case s.isEnding():
 			return ErrServerClosed
-		case !isTemporary(err):
-			return err
 		default:
-			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-			s.wait(pause)
+			return err
 		}
 	}
-}
-
-// wait waits a while, or until the server ends.
-func (s *Server) wait(pause time.Duration) {
-	t := time.NewTimer(pause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-s.gone:
-	}
-}
-
-// isTemporary reports errors of Accept after which others may follow, such as too many
-// open files.
-func isTemporary(err error) bool {
-	var t interface{ Temporary() bool }
-	return errors.As(err, &t) && t.Temporary()
 }
 
 // ServeConn serves one connection. It returns when the connection has ended, or goes on in

@@ -1,6 +1,6 @@
 // Package inlet is what stands between a listener and the server on it, whichever that
 // is: a bound on the connections that are open, TLS, and a guard against floods of HTTP/2
-// inside of it. So all servers have the same bounds before they know who is there.
+// inside of it. A server never hears of what passes by itself, such as too many open files. So all servers have the same bounds before they know who is there.
 //
 // A handshake is done by whoever reads first from a connection, which is the goroutine
 // that the server has made for it: nobody who connects holds up others.
@@ -79,7 +79,7 @@ type bounded struct {
 // Accept implements net.Listener.
 func (b *bounded) Accept() (net.Conn, error) {
 	for {
-		c, err := b.Listener.Accept()
+		c, err := accept(b.Listener)
 		if err != nil {
 			return nil, err
 		}
