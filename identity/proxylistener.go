@@ -177,6 +177,9 @@ func (c *proxyConn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
+// NetConn returns the connection that the header came on.
+func (c *proxyConn) NetConn() net.Conn { return c.Conn }
+
 // RemoteAddr returns the source that the header names, and the peer's address
 // where it names none.
 func (c *proxyConn) RemoteAddr() net.Addr {

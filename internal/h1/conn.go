@@ -45,6 +45,8 @@ type conn struct {
 	net.Conn
 	server *Server
 	ctx    context.Context
+	cancel context.CancelFunc // of ctx
+	line   line
 	remote string
 
 	in      []byte // what was read; no longer than two heads
@@ -155,8 +157,8 @@ func (c *conn) serve() {
 
 // served serves plain requests. It reports whether what comes then is for net/http.
 func (c *conn) served() (rest bool) {
-	ctx, cancel := context.WithCancel(c.context())
-	defer cancel()
+	c.ctx, c.cancel = context.WithCancel(c.context())
+	defer c.cancel()
 	defer func() {
 		if cause := recover(); cause != nil {
 			c.tellPanic(cause)
@@ -164,7 +166,8 @@ func (c *conn) served() (rest bool) {
 			rest = false
 		}
 	}()
-	c.ctx, c.remote = ctx, c.RemoteAddr().String()
+	c.remote = c.RemoteAddr().String()
+	c.line.watch(c.Conn)
 	if !c.await() {
 		return false
 	}
@@ -253,6 +256,9 @@ func (c *conn) serveOne() bool {
 	c.request.Body = &c.body
 	if len(c.out) == 0 {
 		c.begunAt = time.Now()
+	}
+	if c.line.hungUp() {
+		c.cancel()
 	}
 	c.server.http.Handler.ServeHTTP(&c.answer, &c.request)
 	if c.answer.WriteHeader(http.StatusOK); !c.answer.last && !c.body.rest() {

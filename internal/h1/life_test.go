@@ -6,12 +6,15 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/headgate/headgate/internal/alloctest"
+	"github.com/headgate/headgate/internal/inlet"
 	"github.com/headgate/headgate/internal/sleep"
 )
 
@@ -259,5 +262,53 @@ func TestAllocations(t *testing.T) {
 	}
 	if wire.answers == 0 {
 		t.Error("nothing was answered")
+	}
+}
+
+// given is a listener of one connection.
+type given struct {
+	net.Listener
+	conn net.Conn
+}
+
+func (g given) Accept() (net.Conn, error) { return g.conn, nil }
+
+// TestWhoHasGone: a request that is read after its client has hung up finds its context ended, as
+// after a process was stopped for a while; others do not.
+func TestWhoHasGone(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("other systems do not tell")
+	}
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(map[string]error)
+	s := New(newHTTP(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ended[r.Header.Get("X-Client")] = r.Context().Err()
+		w.Header().Set("Connection", "close")
+	})))
+	for _, name := range []string{"gone", "here"} {
+		c, err := net.Dial("unix", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		io.WriteString(c, plainHead+"X-Client: "+name+"\r\n\r\n{}")
+		if name == "gone" {
+			c.Close()
+		}
+		served, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		guarded, err := inlet.Listen(given{l, served}, inlet.Options{}).Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		newConn(s, guarded).serve()
+	}
+	if ended["gone"] == nil || ended["here"] != nil || len(ended) != 2 {
+		t.Errorf("%v", ended)
 	}
 }

@@ -13,8 +13,9 @@
 // The same as from net/http, but for this:
 //   - A request, its header and its URL last until the handler returns. A handler does not change
 //     them, which http.Handler asks for too: the next request may be the same memory.
-//   - The context ends with the connection, and not when the client hangs up or the handler
-//     returns. A client that ends its half of the connection still gets an answer.
+//   - The context ends with the connection, and not when the handler returns. It has ended before
+//     the handler is called where the client has hung up by then, or has ended its half of the
+//     connection, on Linux. Who hangs up later is served to the end.
 //   - An answer is sent as a whole when the handler has returned, so it is for short ones, and there
 //     is nothing to flush or to hijack. Of http.ResponseController there is SetReadDeadline.
 package h1
