@@ -117,7 +117,7 @@ var rooms = map[string]struct {
 	"internal/backlog":             {nil, "who waits at a listener is no matter of what is served"},
 	"internal/nonblock":            {[]string{"internal/sleep"}, "never waiting for a reader is no matter of what is written"},
 	"internal/h1":                  {[]string{"internal/inlet"}, "HTTP/1.1 is spoken without knowing what is asked in it"},
-	"internal/h2":                  {nil, "HTTP/2 is spoken without knowing what is asked in it"},
+	"internal/h2":                  {[]string{"internal/inlet"}, "HTTP/2 is spoken without knowing what is asked in it"},
 	"internal/h2guard":             {nil, "frames are counted before any server, whatever it serves"},
 	"internal/strictjson":          {[]string{"internal/ascii", "internal/spelling"}, "JSON that comes in is read alike at every door"},
 	"internal/credentials":         {[]string{"internal/regular", "internal/tlsfile"}, "what a client shows and trusts is the same for all servers that it asks"},

@@ -39,6 +39,11 @@ func AppendText(dst []byte, entries []Entry) []byte {
 
 func appendEscaped(dst []byte, s string, isKey bool) []byte {
 	for i := 0; i < len(s); {
+		if n := plain(s[i:]); n > 0 {
+			dst = append(dst, s[i:i+n]...)
+			i += n
+			continue
+		}
 		r, size := utf8.DecodeRuneInString(s[i:])
 		switch {
 		case r == utf8.RuneError && size == 1, isControl(r):
@@ -53,6 +58,15 @@ func appendEscaped(dst []byte, s string, isKey bool) []byte {
 		i += size
 	}
 	return dst
+}
+
+// plain returns how many bytes s begins with that are written as they are, whether in a key
+// or in a value: all of ASCII that can be seen, but for three.
+func plain(s string) (n int) {
+	for n < len(s) && s[n] >= ' ' && s[n] < 0x7f && s[n] != '\\' && s[n] != ',' && s[n] != ':' {
+		n++
+	}
+	return n
 }
 
 // isControl reports whether r moves the cursor, ends a line or reorders text on

@@ -77,6 +77,13 @@ func (r *Recorder) Follow(f view.EventFilter) (*Follower, error) {
 	return follower, nil
 }
 
+// any reports whether somebody follows.
+func (all *followers) any() bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return len(all.list) > 0
+}
+
 // tell hands events to those who want them.
 func (all *followers) tell(events []view.Event) {
 	all.mu.Lock()

@@ -12,48 +12,53 @@ import (
 // ErrCursor is for a cursor that no page of events has given.
 var ErrCursor = errors.New("cursor: not one of a page of events; hint: pass next_cursor as it came")
 
-// memory holds the latest events, at most as many as ring has room for.
+// memory holds the latest decisions, at most as many as ring has room for. Whoever looks
+// for events has them made: most are never looked for.
 type memory struct {
 	mu sync.RWMutex
-	// ring holds event number n at n modulo its length.
-	ring []view.Event
+	// ring holds record number n at n modulo its length.
+	ring []*record
 	// count is how many there were so far.
 	count uint64
 }
 
-// keep remembers events in place of the oldest ones.
-func (m *memory) keep(events []view.Event) {
+// keep remembers records in place of the oldest ones, which it returns to pool.
+func (m *memory) keep(records []*record, pool *sync.Pool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for i := range events {
-		m.ring[m.count%uint64(len(m.ring))] = events[i]
+	for _, rec := range records {
+		place := &m.ring[m.count%uint64(len(m.ring))]
+		if *place != nil {
+			pool.Put(*place)
+		}
+		*place = rec
 		m.count++
 	}
 }
 
-// oldest returns the number of the oldest event that is remembered.
+// oldest returns the number of the oldest record that is remembered.
 func (m *memory) oldest() uint64 { return m.count - min(m.count, uint64(len(m.ring))) }
 
-func (m *memory) at(n uint64) *view.Event { return &m.ring[n%uint64(len(m.ring))] }
+func (m *memory) at(n uint64) *record { return m.ring[n%uint64(len(m.ring))] }
 
-// number returns the number of the event with an ID.
-func (m *memory) number(id string) (n uint64, ok bool) {
+// number returns the number of the record of a decision.
+func (m *memory) number(id trace.DecisionID) (n uint64, ok bool) {
 	for n := m.count; n > m.oldest(); n-- {
-		if m.at(n-1).EventID == id {
+		if m.at(n-1).id == id {
 			return n - 1, true
 		}
 	}
 	return 0, false
 }
 
-// page returns the latest n events that match, of those before the one with the ID
-// cursor unless that is "". None is before one that is forgotten.
-func (m *memory) page(matches func(*view.Event) bool, n int, cursor string) view.Events {
+// page returns the latest n events that match, of those before that of the decision cursor
+// unless that is zero. None is before one that is forgotten.
+func (m *memory) page(from maker, matches func(*view.Event) bool, n int, cursor trace.DecisionID) view.Events {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	page := view.Events{Events: []view.Event{}}
 	before := m.count
-	if cursor != "" {
+	if !cursor.IsZero() {
 		at, ok := m.number(cursor)
 		if !ok {
 			return page
@@ -61,15 +66,15 @@ func (m *memory) page(matches func(*view.Event) bool, n int, cursor string) view
 		before = at
 	}
 	for ; before > m.oldest(); before-- {
-		e := m.at(before - 1)
-		if !matches(e) {
+		e := from.event(m.at(before - 1))
+		if !matches(&e) {
 			continue
 		}
 		if len(page.Events) == n {
 			page.NextCursor = page.Events[n-1].EventID
 			break
 		}
-		page.Events = append(page.Events, *e)
+		page.Events = append(page.Events, e)
 	}
 	return page
 }
@@ -79,29 +84,33 @@ func (m *memory) page(matches func(*view.Event) bool, n int, cursor string) view
 // are older than it, whatever has come since; ErrCursor is for any other cursor. Keys
 // are plain: see Redact.
 func (r *Recorder) Recent(f view.EventFilter, n int, cursor string) (view.Events, error) {
-	if cursor != "" {
-		if _, ok := trace.ParseDecisionID(cursor); !ok {
-			return view.Events{}, ErrCursor
-		}
+	after, ok := trace.ParseDecisionID(cursor)
+	if !ok && cursor != "" {
+		return view.Events{}, ErrCursor
 	}
 	if n <= 0 || n > MaxPage {
 		n = MaxPage
 	}
 	r.catchUp()
-	return r.memory.page(matcher(f, r.hasher), n, cursor), nil
+	return r.memory.page(r.newMaker(), matcher(f, r.hasher), n, after), nil
 }
 
 // Event returns the event with this ID, if it is remembered: who has been told of a
 // decision finds it.
 func (r *Recorder) Event(id string) (view.Event, bool) {
-	r.catchUp()
-	r.memory.mu.RLock()
-	defer r.memory.mu.RUnlock()
-	n, ok := r.memory.number(id)
+	decision, ok := trace.ParseDecisionID(id)
 	if !ok {
 		return view.Event{}, false
 	}
-	return *r.memory.at(n), true
+	r.catchUp()
+	r.memory.mu.RLock()
+	defer r.memory.mu.RUnlock()
+	n, ok := r.memory.number(decision)
+	if !ok {
+		return view.Event{}, false
+	}
+	made := r.newMaker()
+	return made.event(r.memory.at(n)), true
 }
 
 // matcher returns what tells the events that f chooses. Hashes are made only where f

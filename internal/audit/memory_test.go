@@ -62,6 +62,32 @@ func TestRecent(t *testing.T) {
 	b.close()
 }
 
+// What later decisions are recorded in is not the memory of those that are remembered.
+func TestLaterDecisionsChangeNone(t *testing.T) {
+	b := newBench(t, Options{Sample: 1, Remember: 64})
+	var want []string
+	for range 3 {
+		for range 20 {
+			key := fmt.Sprintf("everyone:k%d", len(want))
+			b.ask(key)
+			want = append(want, key)
+		}
+		b.settle()
+	}
+	page, err := b.Recent(view.EventFilter{}, 0, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range slices.Backward(page.Events) {
+		got = append(got, e.Key)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	b.close()
+}
+
 func TestFilters(t *testing.T) {
 	b := newBench(t, Options{Sample: 1})
 	for range 3 {
@@ -180,6 +206,55 @@ func TestFollowers(t *testing.T) {
 	}
 	slow.Close()
 	slow.Close()
+}
+
+// Decisions are forgotten before their batch has been told to anybody.
+func TestFollowersOfAShortMemory(t *testing.T) {
+	b := newBench(t, Options{Sample: 1, Remember: 2})
+	follower, err := b.Follow(view.EventFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		b.ask(fmt.Sprintf("everyone:k%d", i))
+	}
+	b.settle()
+	b.ask("everyone:after") // may use the memory of one that is forgotten
+	for i := range 20 {
+		if e, lost, err := follower.Next(t.Context()); err != nil || lost != 0 || e.Key != fmt.Sprintf("everyone:k%d", i) {
+			t.Errorf("event %d: key %q, %d lost, %v", i, e.Key, lost, err)
+		}
+	}
+	b.close()
+}
+
+// keysOf is a Sink that keeps the keys of events.
+type keysOf struct {
+	discard
+	keys []string
+}
+
+func (k *keysOf) Write(b Batch) {
+	k.discard.Write(b)
+	for _, e := range b.Events {
+		k.keys = append(k.keys, e.Key)
+	}
+}
+
+// Sinks get all events where nobody follows, and memory has room for fewer than a batch.
+func TestSinksOfAShortMemory(t *testing.T) {
+	var sink keysOf
+	b := newBench(t, Options{Sample: 1, Remember: 2, PlainKeys: true, Sinks: []Sink{&sink}})
+	var want []string
+	for i := range 20 {
+		want = append(want, fmt.Sprintf("everyone:k%d", i))
+		b.ask(want[i])
+	}
+	b.settle()
+	if diff := cmp.Diff(want, sink.keys); diff != "" {
+		t.Error(diff)
+	}
+	b.close()
 }
 
 func TestTooManyFollowers(t *testing.T) {

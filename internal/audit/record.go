@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"encoding/hex"
 	"net/netip"
 	"strings"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/cut"
 	"github.com/headgate/headgate/internal/keyname"
-	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/trace"
@@ -143,49 +141,6 @@ func clientIP(req *headgate.Request) netip.Addr {
 		}
 	}
 	return netip.Addr{}
-}
-
-// event makes the event of r, which was chosen from a share of those allowed. All of its
-// texts are in one string, put together in room, which is returned to be used again.
-func (r *record) event(room []byte, node string, share float64) (view.Event, []byte) {
-	b := appendValid(room[:0], r.text[:r.domainEnd], r.domainCut)
-	domain := len(b)
-	b = append(b, r.text[r.domainEnd:r.keyEnd]...)
-	key := len(b)
-	b = appendValid(b, r.text[r.keyEnd:], r.userAgentCut)
-	agent := len(b)
-	b = r.id.AppendText(b)
-	id := len(b)
-	if r.clientIP.IsValid() {
-		b = r.clientIP.Unmap().WithZone("").AppendTo(b)
-	}
-	ip := len(b)
-	b = append(b, r.askedText...)
-	described := len(b)
-	if r.trace != [16]byte{} {
-		b = hex.AppendEncode(b, r.trace[:])
-	}
-	text := string(b)
-	e := view.Event{
-		Schema: view.EventSchema, TS: r.at.UnixMilli(), EventID: text[agent:id], Node: node,
-		Domain: text[:domain], Key: text[domain:key], Rule: r.rule, LimitName: r.limitName, Algorithm: r.algorithm,
-		Limit: r.limit, Used: r.used, Remaining: r.remaining, Hits: r.hits,
-		Outcome: r.outcome.String(), Allowed: r.allowed, Degraded: string(r.degraded), Tier: r.tier,
-		ClientIP: text[id:ip], UserAgent: text[key:agent], TraceID: text[described:],
-		Descriptors: r.descriptors(text[ip:described]), DescriptorsCut: r.askedCut,
-		Raise: r.raised, ConfigVersion: r.config, TookUS: max(r.took, 0).Microseconds(), SampleRate: 1,
-		RetryAfterMS: int64((r.retryAfter + time.Millisecond - 1) / time.Millisecond),
-	}
-	if r.role != rules.Main {
-		e.Role = r.role.String()
-	}
-	if r.sampled {
-		e.SampleRate = 1 / share
-	}
-	if r.notice != nil {
-		e = r.notice.event(e)
-	}
-	return e, b
 }
 
 // appendValid appends text as valid UTF-8, marked where it was cut.

@@ -22,7 +22,7 @@ const (
 	// DefaultBuffer is how many events wait where nothing else is said.
 	DefaultBuffer = 1 << 16
 	// DefaultRemember is how many events are remembered where nothing else is said. At
-	// 0.7 KiB each, and 6 KiB at most, they are 3 to 25 MiB.
+	// 0.5 KiB each, and 6 KiB at most, they are 2 to 24 MiB.
 	DefaultRemember = 4096
 	// MaxPage is the most events of one page.
 	MaxPage = 1000
@@ -33,7 +33,7 @@ const (
 const (
 	// minBuffer is the least that the ring can be made for.
 	minBuffer = 4
-	// batchSize is how many events are made, kept and handed on at once.
+	// batchSize is how many decisions are kept and handed on at once.
 	batchSize = 256
 	// pollEvery is how often Run looks for records. It is not woken for each: that
 	// would cost the decision more than all the rest. It is when a quarter of the ring
@@ -50,7 +50,7 @@ type Options struct {
 	// Sample is the share of ordinary allowed requests that become events, from 0 to 1.
 	Sample float64
 	// Buffer bounds the decisions that wait for Run; 0 means DefaultBuffer, and fewer
-	// than 4 mean 4. One takes 0.5 KiB, 3.5 KiB at most.
+	// than 4 mean 4. One takes 0.5 KiB, 6 KiB at most.
 	Buffer int
 	// Remember is how many events stay in memory; 0 means DefaultRemember.
 	Remember int
@@ -90,8 +90,9 @@ type Recorder struct {
 	refused atomic.Uint64
 
 	drains    sync.Mutex // held while records become events
+	taken     []*record
 	batch     []view.Event
-	room      []byte
+	made      maker
 	lineBytes int // that a batch has had of late
 	memory    memory
 	followers followers
@@ -118,9 +119,11 @@ func New(o Options) *Recorder {
 	}
 	r := &Recorder{
 		o: o, hasher: o.Hasher, sampler: newSampler(o.Sample), ring: newRing(max(o.Buffer, minBuffer)),
-		wake: sleep.NewNudge(), closed: make(chan struct{}), batch: make([]view.Event, 0, batchSize),
+		wake: sleep.NewNudge(), closed: make(chan struct{}),
+		taken: make([]*record, 0, batchSize), batch: make([]view.Event, 0, batchSize),
 	}
-	r.memory.ring = make([]view.Event, o.Remember)
+	r.memory.ring = make([]*record, o.Remember)
+	r.made = r.newMaker()
 	r.records.New = func() any { return new(record) }
 	r.complaint.sinks = make([]time.Time, len(o.Sinks))
 	return r
@@ -198,36 +201,40 @@ func (r *Recorder) catchUp() {
 	}
 }
 
-// drain makes a batch of events of what is in the ring and hands it to all who get
-// events. It returns how many there were.
+// drain takes a batch of what is in the ring into memory, and makes events of it for all who
+// get them at once. It returns how many there were.
 func (r *Recorder) drain() int {
 	r.drains.Lock()
 	defer r.drains.Unlock()
-	r.batch = r.batch[:0]
-	for len(r.batch) < batchSize {
+	r.taken = r.taken[:0]
+	for len(r.taken) < batchSize {
 		rec := r.ring.take()
 		if rec == nil {
 			break
 		}
-		var e view.Event
-		e, r.room = rec.event(r.room, r.o.Node, r.o.Sample)
-		r.batch = append(r.batch, e)
-		r.records.Put(rec)
+		r.taken = append(r.taken, rec)
 	}
-	if len(r.batch) == 0 {
+	n := len(r.taken)
+	if n == 0 {
 		return 0
 	}
-	r.memory.keep(r.batch)
+	r.batch = r.batch[:0]
+	if len(r.o.Sinks) > 0 || r.followers.any() {
+		for _, rec := range r.taken {
+			r.batch = append(r.batch, r.made.event(rec))
+		}
+	}
+	r.memory.keep(r.taken, &r.records)
 	r.followers.tell(r.batch)
 	// Before the sinks have them, so that none has more than there are.
-	r.produced.Add(uint64(len(r.batch)))
+	r.produced.Add(uint64(n))
 	if len(r.o.Sinks) > 0 {
 		b := r.encode()
 		for _, s := range r.o.Sinks {
 			s.Write(b)
 		}
 	}
-	return len(r.batch)
+	return n
 }
 
 // encode makes the lines of r.batch.

@@ -2,10 +2,11 @@ package h2
 
 import (
 	"net"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/headgate/headgate/internal/inlet"
 )
 
 // setUserTimeout has the kernel end a connection whose other side has acknowledged nothing of
@@ -13,19 +14,9 @@ import (
 // taken over is sent again for a quarter of an hour. Connections that are not TCP are left
 // alone.
 func setUserTimeout(nc net.Conn, timeout time.Duration) {
-	control(nc, func(fd int) {
-		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(max(timeout.Milliseconds(), 1)))
-	})
-}
-
-// control calls f with the file descriptor of nc, below TLS too; not where it has none.
-func control(nc net.Conn, f func(fd int)) {
-	if secured, ok := nc.(interface{ NetConn() net.Conn }); ok {
-		nc = secured.NetConn()
-	}
-	if c, ok := nc.(syscall.Conn); ok {
-		if raw, err := c.SyscallConn(); err == nil {
-			_ = raw.Control(func(fd uintptr) { f(int(fd)) })
-		}
+	if socket := inlet.Socket(nc); socket != nil {
+		_ = socket.Control(func(fd uintptr) {
+			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(max(timeout.Milliseconds(), 1)))
+		})
 	}
 }

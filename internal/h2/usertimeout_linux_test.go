@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/headgate/headgate/internal/inlet"
 )
 
 // below hides a connection as TLS does.
@@ -17,12 +19,13 @@ type below struct {
 func (b below) NetConn() net.Conn { return b.under }
 
 // A client whose machine is gone acknowledges nothing: the kernel is told for how long to go on
-// sending to it, also where the connection is one of TLS. A pipe, which has no such setting, is
-// served all the same.
+// sending to it, also where the connection is one of TLS or came through the inlet, as all of
+// a process do. A pipe, which has no such setting, is served all the same.
 func TestUserTimeout(t *testing.T) {
-	for name, wrap := range map[string]func(net.Conn) net.Conn{
-		"plain": func(nc net.Conn) net.Conn { return nc },
-		"TLS":   func(nc net.Conn) net.Conn { return below{nc, nc} },
+	for name, wrap := range map[string]func(net.Listener) net.Listener{
+		"plain": func(l net.Listener) net.Listener { return l },
+		"TLS":   func(l net.Listener) net.Listener { return hiding{l} },
+		"inlet": func(l net.Listener) net.Listener { return inlet.Listen(l, inlet.Options{}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -34,19 +37,28 @@ func TestUserTimeout(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			server, err := l.Accept()
+			server, err := wrap(l).Accept()
 			if err != nil {
 				t.Fatal(err)
 			}
 			s := echoServer()
 			s.Limits.PingTimeout = 7 * time.Second
-			p := meetOn(t, s, client, wrap(server), false)
+			p := meetOn(t, s, client, server, false)
 			p.stays(1)
 			got := 0
-			control(server, func(fd int) { got, err = unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT) })
-			if err != nil || got != 7000 {
-				t.Errorf("TCP_USER_TIMEOUT is %d ms, %v", got, err)
+			if e := inlet.Socket(server).Control(func(fd uintptr) {
+				got, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)
+			}); e != nil || err != nil || got != 7000 {
+				t.Errorf("TCP_USER_TIMEOUT is %d ms, %v, %v", got, e, err)
 			}
 		})
 	}
+}
+
+// hiding is a listener of connections that are hidden as TLS does.
+type hiding struct{ net.Listener }
+
+func (h hiding) Accept() (net.Conn, error) {
+	nc, err := h.Listener.Accept()
+	return below{nc, nc}, err
 }
