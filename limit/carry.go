@@ -51,12 +51,7 @@ type terms struct {
 	a, b int64
 }
 
-// Terms returns what a state of KindTerms that l writes has in A, B and C.
-func (l *Limit) Terms() (a, b, c int64) {
-	t := l.terms()
-	return t.capacity, t.a, t.b
-}
-
+// terms returns what a state of KindTerms that l writes has in A, B and C.
 func (l *Limit) terms() terms {
 	switch {
 	case l.Algorithm.IsBucket():
