@@ -92,6 +92,10 @@ func (op Op) String() string {
 	return fmt.Sprintf("op(%d)", uint8(op))
 }
 
+// IsReport reports whether op tells of what has happened: a refund, a reset, a charge or a release.
+// It is done whether anybody waits for the answer or not.
+func (op Op) IsReport() bool { return op == Refund || op == Reset || op == Charge || op == Release }
+
 // ParseOp is the inverse of String for the operations that there are.
 func ParseOp(word string) (op Op, ok bool) {
 	i := slices.Index(opWords[:], word)

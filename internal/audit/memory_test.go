@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -168,6 +169,27 @@ func TestEventsAreFoundAtOnce(t *testing.T) {
 	page, err := b.Recent(view.EventFilter{}, 2*batchSize+1, "")
 	if err != nil || len(page.Events) != 2*batchSize+1 || page.Events[2*batchSize].EventID != last {
 		t.Errorf("%d events, %v", len(page.Events), err)
+	}
+	b.close()
+}
+
+// A decision that has its place among those that wait, and is not in it yet, hides none of
+// those behind it.
+func TestEventBehindOneThatIsLate(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that who yields lets the other go on
+	b := newBench(t, Options{Sample: 1})
+	b.ask("everyone:first")
+	late := b.ring.take()
+	at := b.ring.head.Add(1) - 1
+	b.discarded.Add(1) // of first, which was taken out
+	id := b.ask("everyone:k").ID.String()
+	go func() {
+		s := &b.ring.slots[at]
+		s.record = late
+		s.turn.Store(at + 1)
+	}()
+	if e, ok := b.Event(id); !ok || e.Key != "everyone:k" {
+		t.Errorf("%t, %+v", ok, e)
 	}
 	b.close()
 }

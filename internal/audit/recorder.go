@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +40,8 @@ const (
 	// would cost the decision more than all the rest. It is when a quarter of the ring
 	// has filled since.
 	pollEvery = 20 * time.Millisecond
+	// maxLooks is how often catchUp looks again for a decision that has its place.
+	maxLooks = 10_000
 	// complainEvery is how often Options.OnError hears of one thing.
 	complainEvery = time.Minute
 )
@@ -195,9 +198,16 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// catchUp makes events of all that was decided before, for those who look some up.
+// catchUp takes all that was decided before into memory, for those who look for events. Where
+// another decision has got its place in the ring and is not in it yet, it waits for that a
+// while.
 func (r *Recorder) catchUp() {
-	for until := r.ring.head.Load(); r.produced.Load()+r.discarded.Load() < until && r.drain() > 0; {
+	until := r.ring.head.Load()
+	for looks := 0; r.produced.Load()+r.discarded.Load() < until && looks < maxLooks; {
+		if r.drain() == 0 {
+			looks++
+			runtime.Gosched()
+		}
 	}
 }
 

@@ -65,8 +65,11 @@ func (a *answer) writeFields() {
 // end makes the connection end with the answer, and says so.
 func (a *answer) end() {
 	a.last = true
-	a.fields = appendField(a.fields, "Connection", "close")
+	a.sayLast()
 }
+
+// sayLast says that the connection ends with the answer.
+func (a *answer) sayLast() { a.fields = appendField(a.fields, "Connection", "close") }
 
 // Write implements http.ResponseWriter.
 func (a *answer) Write(p []byte) (int, error) {

@@ -62,7 +62,8 @@ type conn struct {
 	out     []byte    // answers that are not sent yet
 	begunAt time.Time // when the first of them was asked for
 	date    dated
-	inPart  bool // what waits, and has its time for the rest
+	inPart  bool      // what waits, and has its time for the rest
+	since   time.Time // when what waits began to come, or the connection; zero where it has not
 	readBy  deadline
 	writeBy deadline
 	handed  bool // under the lock of the server
@@ -192,8 +193,7 @@ func (c *conn) served() (rest bool) {
 			}
 			switch err := c.readMore(c.headTime()); {
 			case errors.Is(err, os.ErrDeadlineExceeded):
-				c.refuse()
-				return false
+				return false // nobody may be waiting for an answer
 			case err != nil:
 				return true // net/http tells who hangs up in the middle
 			}
@@ -261,10 +261,14 @@ func (c *conn) serveOne() bool {
 		c.cancel()
 	}
 	c.server.http.Handler.ServeHTTP(&c.answer, &c.request)
-	if c.answer.WriteHeader(http.StatusOK); !c.answer.last && !c.body.rest() {
+	switch c.answer.WriteHeader(http.StatusOK); {
+	case c.answer.last:
+	case !c.body.rest():
 		c.answer.end()
+	case c.drained():
+		c.answer.sayLast() // await ends it
 	}
-	c.inPart = false
+	c.inPart, c.since = false, time.Time{}
 	now := time.Now()
 	c.out = c.answer.appendTo(c.out, c.date.at(now))
 	last := c.answer.last
@@ -278,14 +282,15 @@ func (c *conn) serveOne() bool {
 	return len(c.out) < maxWaiting && now.Sub(c.begunAt) < maxDelay || c.flush()
 }
 
+// drained reports whether the server is to end, and nothing else has come.
+func (c *conn) drained() bool { return c.server.draining.Load() && len(c.waiting()) == 0 }
+
 // await waits for the first bytes of a request. It reports false when there will be none.
 func (c *conn) await() bool {
 	c.giveBack()
-	wait := c.headTime()
-	if c.asked {
-		wait = cmp.Or(c.server.http.IdleTimeout, c.server.http.ReadTimeout)
-	}
-	if c.readBy.renew(wait) {
+	if !c.asked {
+		c.allow(c.headTime())
+	} else if c.readBy.renew(cmp.Or(c.server.http.IdleTimeout, c.server.http.ReadTimeout)) {
 		_ = c.Conn.SetReadDeadline(c.readBy.time)
 	}
 	if c.server.draining.Load() {
@@ -296,8 +301,10 @@ func (c *conn) await() bool {
 
 // giveBack gives back memory before a wait that may be long.
 func (c *conn) giveBack() {
-	if len(c.waiting()) == 0 {
+	if little := c.waiting(); len(little) == 0 {
 		c.in, c.from = kept(c.in), 0
+	} else if cap(c.in) > maxKept {
+		c.in, c.from = bytes.Clone(little), 0
 	}
 	if len(c.head.text) > maxHeadKept {
 		c.head = head{}
@@ -305,12 +312,21 @@ func (c *conn) giveBack() {
 	}
 }
 
-// readMore reads more of a head or a body that has come in part, for as long as it may take.
+// allow gives what waits so much time from when it began to come; that of the first request
+// begins with the connection.
+func (c *conn) allow(wait time.Duration) {
+	if c.since.IsZero() {
+		c.since = time.Now()
+	}
+	c.readBy.set(c.since, wait)
+	_ = c.Conn.SetReadDeadline(c.readBy.time)
+}
+
+// readMore reads more of a request that has come in part. Wait is for all of it until then.
 func (c *conn) readMore(wait time.Duration) error {
 	if !c.inPart {
 		c.inPart = true
-		c.readBy.set(wait)
-		_ = c.Conn.SetReadDeadline(c.readBy.time)
+		c.allow(wait)
 	}
 	err := c.read()
 	if c.server.draining.Load() && errors.Is(err, os.ErrDeadlineExceeded) && !c.readBy.over() {
@@ -373,7 +389,11 @@ func (c *conn) handOver() bool {
 	c.server.mu.Unlock()
 	_ = c.SetDeadline(time.Time{})
 	c.server.tell(c.Conn, http.StateHijacked)
-	return c.server.rest.give(&begun{Conn: c.Conn, read: bytes.Clone(c.waiting())})
+	b := &begun{Conn: c.Conn, read: bytes.Clone(c.waiting())}
+	if !c.since.IsZero() {
+		b.late.Store(int64(time.Since(c.since)))
+	}
+	return c.server.rest.give(b)
 }
 
 // wake makes a connection that waits for a request see that it shall end. It is called with
@@ -387,18 +407,18 @@ func (c *conn) wake() {
 // deadline is one that is set on a connection.
 type deadline struct{ time time.Time }
 
-// set makes it end after wait; 0 is never.
-func (d *deadline) set(wait time.Duration) {
+// set makes it end so long after from; 0 is never.
+func (d *deadline) set(from time.Time, wait time.Duration) {
 	d.time = time.Time{}
 	if wait > 0 {
-		d.time = time.Now().Add(wait)
+		d.time = from.Add(wait)
 	}
 }
 
-// renew is set, unless d is nearly that. It reports whether d has changed.
+// renew is set from now on, unless d is nearly that. It reports whether d has changed.
 func (d *deadline) renew(wait time.Duration) bool {
 	before := *d
-	d.set(wait)
+	d.set(time.Now(), wait)
 	if early := d.time.Sub(before.time); early == 0 || 0 < early && early < wait/slackPart {
 		*d = before
 		return false

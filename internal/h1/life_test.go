@@ -208,9 +208,15 @@ func TestLongAnswersAreNotGathered(t *testing.T) {
 
 // TestMemoryIsGivenBack: a large request makes no connection keep much.
 func TestMemoryIsGivenBack(t *testing.T) {
+	for name, behind := range map[string]string{"all read": "", "a byte more": "P"} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) { memoryIsGivenBack(t, behind) })
+	}
+}
+
+func memoryIsGivenBack(t *testing.T, behind string) {
 	inBubble(t, newHTTP(http.HandlerFunc(tell)), func(t *testing.T, s *Server, p *pipes) {
 		c := p.dial(t)
-		go io.WriteString(c, longHead(maxHead)+"{}"+requests["large body"]+longHead(maxHead)+"{}")
+		go io.WriteString(c, longHead(maxHead)+"{}"+requests["large body"]+longHead(maxHead)+"{}"+behind)
 		for range 4 {
 			if got := c.answer(t); got != 200 {
 				t.Fatalf("%d", got)

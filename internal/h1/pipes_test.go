@@ -75,6 +75,8 @@ func (h *halves) SetDeadline(t time.Time) error {
 type client struct {
 	net.Conn
 	r *bufio.Reader
+	// last says that the last answer was the last by its own word.
+	last bool
 }
 
 // send writes, and fails the test where nobody reads.
@@ -98,6 +100,7 @@ func (c *client) answer(t *testing.T) int {
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 		t.Fatal(err)
 	}
+	c.last = resp.Close
 	return resp.StatusCode
 }
 

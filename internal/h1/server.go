@@ -26,6 +26,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Server serves connections as an http.Server does, and plain requests by itself. Make one with
@@ -102,6 +103,7 @@ func (s *Server) tell(c net.Conn, state http.ConnState) {
 // Shutdown closes connections that wait for a request, waits for the others until ctx ends, and
 // does the same for those of net/http. The listener is closed before, by whoever has it.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.http.SetKeepAlivesEnabled(false) // what is under way there says that it is the last
 	s.mu.Lock()
 	s.draining.Store(true)
 	for c := range s.conns {
@@ -169,6 +171,29 @@ func (h *handed) Addr() net.Addr { return h.addr }
 type begun struct {
 	net.Conn
 	read []byte // that is to be read again
+	// late is how long the request that net/http reads first has been coming, in nanoseconds.
+	late atomic.Int64
+}
+
+// SetReadDeadline implements net.Conn. A time that net/http gives to its first request has begun
+// before net/http had the connection.
+func (b *begun) SetReadDeadline(t time.Time) error {
+	if !t.IsZero() {
+		t = t.Add(-time.Duration(b.late.Load()))
+	}
+	return b.Conn.SetReadDeadline(t)
+}
+
+// SetWriteDeadline implements net.Conn. It is set when a request has been read, or not at all.
+func (b *begun) SetWriteDeadline(t time.Time) error {
+	b.late.Store(0)
+	return b.Conn.SetWriteDeadline(t)
+}
+
+// Write implements net.Conn.
+func (b *begun) Write(p []byte) (int, error) {
+	b.late.Store(0)
+	return b.Conn.Write(p)
 }
 
 // Read implements net.Conn.

@@ -13,17 +13,16 @@ import (
 // TestShutdown: connections that wait end at once, requests under way and those that have come in
 // part are answered, and what net/http has is waited for.
 func TestShutdown(t *testing.T) {
-	asked, goOn := make(chan struct{}), make(chan struct{})
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("X-Wait") != "" {
-			asked <- struct{}{}
-			<-goOn
-			w.Header().Set("Connection", "close")
-		}
-		tell(w, r)
-	})
 	synctest.Test(t, func(t *testing.T) {
-		asked, goOn = make(chan struct{}), make(chan struct{})
+		asked := make(chan struct{})
+		goOn := map[string]chan struct{}{"POST": make(chan struct{}), "GET": make(chan struct{})}
+		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("X-Wait") != "" {
+				asked <- struct{}{}
+				<-goOn[r.Method]
+			}
+			tell(w, r)
+		})
 		server, p := New(newHTTP(handler)), newPipes()
 		go server.Serve(p)
 		idle, fresh, waits, part, theirs := p.dial(t), p.dial(t), p.dial(t), p.dial(t), p.dial(t)
@@ -50,16 +49,18 @@ func TestShutdown(t *testing.T) {
 		default:
 		}
 		part.send(t, "X-B: c\r\n\r\n{}")
-		if got := part.answer(t); got != 200 {
-			t.Errorf("in part: %d", got)
+		if got := part.answer(t); got != 200 || !part.last {
+			t.Errorf("in part: %d, last %t", got, part.last)
 		}
-		close(goOn)
-		for name, c := range map[string]*client{"waits": waits, "net/http": theirs} {
-			if got := c.answer(t); got != 200 {
-				t.Errorf("%s: %d", name, got)
+		answered := func(method string, c *client) {
+			close(goOn[method])
+			if got := c.answer(t); got != 200 || !c.last {
+				t.Errorf("%s: %d, last %t", method, got, c.last)
 			}
 			c.Close()
 		}
+		answered("GET", theirs) // by net/http, while something is under way here, so before its own Shutdown
+		answered("POST", waits)
 		if err := <-over; err != nil {
 			t.Error(err)
 		}
@@ -106,11 +107,37 @@ func TestShutdownEndsAnswered(t *testing.T) {
 		go func() { over <- server.Shutdown(t.Context()) }()
 		synctest.Wait()
 		close(goOn)
-		if got := c.answer(t); got != 200 {
-			t.Errorf("answered %d", got)
+		if got := c.answer(t); got != 200 || !c.last {
+			t.Errorf("answered %d, last %t", got, c.last)
 		}
 		if err := <-over; err != nil || time.Since(begin) != 0 {
 			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+	})
+}
+
+// TestShutdownAnswersAll: what has come with a request under way is answered, and the last answer says
+// that it is that.
+func TestShutdownAnswersAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		goOn := make(chan struct{})
+		server, p := New(newHTTP(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-goOn }))), newPipes()
+		go server.Serve(p)
+		c := p.dial(t)
+		c.send(t, plainRequest+plainRequest)
+		synctest.Wait()
+		p.Close()
+		over := make(chan error, 1)
+		go func() { over <- server.Shutdown(t.Context()) }()
+		synctest.Wait()
+		close(goOn)
+		for _, last := range []bool{false, true} {
+			if got := c.answer(t); got != 200 || c.last != last {
+				t.Errorf("answered %d, last %t, want %t", got, c.last, last)
+			}
+		}
+		if err := <-over; err != nil {
+			t.Error(err)
 		}
 	})
 }

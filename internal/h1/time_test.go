@@ -20,7 +20,7 @@ func TestTimeouts(t *testing.T) {
 		after  time.Duration // at most
 	}{
 		"nothing":       {"", 0, 5 * time.Second},
-		"a part":        {"POST /v1", http.StatusBadRequest, 5*time.Second + lingerFor},
+		"a part":        {"POST /v1", 0, 5 * time.Second},
 		"no body":       {plainHead + "\r\n{", http.StatusBadRequest, 10 * time.Second},
 		"idle":          {plainRequest, 200, 0},
 		"idle and part": {plainRequest + "POST", 200, 0},
@@ -47,6 +47,76 @@ func TestTimeouts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTimeCountsFromTheBeginning: what comes in parts has as much time as what comes at once, also
+// where net/http reads the rest of it.
+func TestTimeCountsFromTheBeginning(t *testing.T) {
+	const nearly = 4500 * time.Millisecond
+	plainHeadLine, rest, _ := strings.Cut(plainHead, "\r\n")
+	for name, test := range map[string]struct {
+		first, then string
+		status      int
+		ends        time.Duration
+	}{
+		"head":                 {"POST /v1", "/check HTTP/1.1\r\n", 0, 5 * time.Second},
+		"body":                 {plainHead, "\r\n{", http.StatusBadRequest, 10 * time.Second},
+		"head for net/http":    {plainHeadLine + "\r\n", "X: y\nZ: 1\r\n", 0, 5 * time.Second},
+		"body for net/http":    {plainHeadLine + "\r\n", "Expect: 100-continue\r\n" + rest + "\r\n", http.StatusBadRequest, 10 * time.Second},
+		"another for net/http": {plainHeadLine + "\r\n", "X-A: y\n" + rest + "\r\n{}", http.StatusOK, 2*time.Minute + nearly},
+	} {
+		for _, before := range []string{"", plainRequest} {
+			t.Run(strings.ReplaceAll(name+" "+before[:min(4, len(before))], " ", "_"), func(t *testing.T) {
+				inBubble(t, newHTTP(http.HandlerFunc(tell)), func(t *testing.T, _ *Server, p *pipes) {
+					c := p.dial(t)
+					if before != "" {
+						c.send(t, before)
+						if got := c.answer(t); got != 200 {
+							t.Fatalf("answered %d", got)
+						}
+						_ = sleep.For(t.Context(), time.Minute)
+					}
+					begin := time.Now()
+					c.send(t, test.first)
+					_ = sleep.For(t.Context(), nearly)
+					c.send(t, test.then)
+					got := c.answer(t)
+					for got == http.StatusContinue {
+						got = c.answer(t)
+					}
+					if got != test.status {
+						t.Errorf("answered %d, want %d", got, test.status)
+					}
+					for got != 0 {
+						got = c.answer(t)
+					}
+					if passed := time.Since(begin); passed < test.ends || passed > test.ends+lingerFor {
+						t.Errorf("ended after %v, want %v", passed, test.ends)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestTimeForALateBody: the time that a handler of net/http gives to the rest of a body begins when it
+// is given.
+func TestTimeForALateBody(t *testing.T) {
+	inBubble(t, newHTTP(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Second)); err != nil {
+			t.Error(err)
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+	})), func(t *testing.T, _ *Server, p *pipes) {
+		c := p.dial(t)
+		c.send(t, plainHead)
+		_ = sleep.For(t.Context(), 4*time.Second)
+		begin := time.Now()
+		c.send(t, "X-A: b\n\r\n{")
+		if got := c.answer(t); got != http.StatusUnauthorized || time.Since(begin) != time.Second {
+			t.Errorf("%d after %v", got, time.Since(begin))
+		}
+	})
 }
 
 // TestRefusedBeforeTheBody: a handler that needs no body does not wait for it.

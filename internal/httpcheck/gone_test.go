@@ -50,6 +50,18 @@ func TestHalfClosed(t *testing.T) {
 			t.Errorf("%s without the store: %d %s", path, code, text)
 		}
 	}
+	// What is told is done for who has gone: a reset, and the end of a reservation.
+	for _, path := range []string{"/v1/commit", "/v1/cancel"} {
+		_, made := ask(buckets, t.Context(), "/v1/reserve", `{"domain":"api","descriptors":[{"descriptor":"user:other"}]}`)
+		_, rest, _ := strings.Cut(made, `"reservation":`)
+		named, _, _ := strings.Cut(rest, ",")
+		if code, text := ask(impatient{buckets}, ended, path, `{"reservation":`+named+`}`); code != 200 || !strings.Contains(text, `"settled":true`) {
+			t.Errorf("%s: %d %s", path, code, text)
+		}
+	}
+	if code, text := ask(impatient{buckets}, ended, "/v1/check", `{"domain":"api","descriptors":[{"descriptor":"user:other","op":"reset"}]}`); code != 200 || !strings.Contains(text, `"degraded":""`) {
+		t.Errorf("a reset: %d %s", code, text)
+	}
 	// One check and one reservation were charged.
 	if _, text := ask(buckets, t.Context(), "/v1/check", user); !strings.Contains(text, `"remaining":2`) {
 		t.Errorf("%s", text)

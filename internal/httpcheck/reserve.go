@@ -61,17 +61,18 @@ func (h *reservations) reserve(w http.ResponseWriter, r *http.Request) {
 // commit serves /v1/commit.
 func (h *reservations) commit(w http.ResponseWriter, r *http.Request) {
 	h.settle(w, r, "/v1/commit", func(by Reserver, s *settlement, resp *headgate.Response) (reservation.Outcome, error) {
-		return by.Commit(r.Context(), s.reservation, s.actual, resp)
+		return by.Commit(context.WithoutCancel(r.Context()), s.reservation, s.actual, resp)
 	})
 }
 
 // cancel serves /v1/cancel.
 func (h *reservations) cancel(w http.ResponseWriter, r *http.Request) {
 	h.settle(w, r, "/v1/cancel", func(by Reserver, s *settlement, resp *headgate.Response) (reservation.Outcome, error) {
-		return by.Cancel(r.Context(), s.reservation, resp)
+		return by.Cancel(context.WithoutCancel(r.Context()), s.reservation, resp)
 	})
 }
 
+// settle does what reports of a reservation ask for, also where the caller has gone.
 func (h *reservations) settle(w http.ResponseWriter, r *http.Request, path string, do func(Reserver, *settlement, *headgate.Response) (reservation.Outcome, error)) {
 	c, ok := h.read(w, r)
 	if !ok {
