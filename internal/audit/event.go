@@ -17,6 +17,7 @@ type maker struct {
 	room []byte
 }
 
+// newMaker returns one for one goroutine at a time.
 func (r *Recorder) newMaker() maker { return maker{node: r.o.Node, share: r.o.Sample} }
 
 // event makes the event of r. All of its texts are in one string.

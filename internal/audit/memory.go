@@ -53,7 +53,7 @@ func (m *memory) number(id trace.DecisionID) (n uint64, ok bool) {
 
 // page returns the latest n events that match, of those before that of the decision cursor
 // unless that is zero. None is before one that is forgotten.
-func (m *memory) page(from maker, matches func(*view.Event) bool, n int, cursor trace.DecisionID) view.Events {
+func (m *memory) page(events maker, matches func(*view.Event) bool, n int, cursor trace.DecisionID) view.Events {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	page := view.Events{Events: []view.Event{}}
@@ -66,7 +66,7 @@ func (m *memory) page(from maker, matches func(*view.Event) bool, n int, cursor 
 		before = at
 	}
 	for ; before > m.oldest(); before-- {
-		e := from.event(m.at(before - 1))
+		e := events.event(m.at(before - 1))
 		if !matches(&e) {
 			continue
 		}
@@ -109,8 +109,8 @@ func (r *Recorder) Event(id string) (view.Event, bool) {
 	if !ok {
 		return view.Event{}, false
 	}
-	made := r.newMaker()
-	return made.event(r.memory.at(n)), true
+	maker := r.newMaker()
+	return maker.event(r.memory.at(n)), true
 }
 
 // matcher returns what tells the events that f chooses. Hashes are made only where f

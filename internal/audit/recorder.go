@@ -95,7 +95,7 @@ type Recorder struct {
 	drains    sync.Mutex // held while records become events
 	taken     []*record
 	batch     []view.Event
-	made      maker
+	maker     maker
 	lineBytes int // that a batch has had of late
 	memory    memory
 	followers followers
@@ -126,7 +126,7 @@ func New(o Options) *Recorder {
 		taken: make([]*record, 0, batchSize), batch: make([]view.Event, 0, batchSize),
 	}
 	r.memory.ring = make([]*record, o.Remember)
-	r.made = r.newMaker()
+	r.maker = r.newMaker()
 	r.records.New = func() any { return new(record) }
 	r.complaint.sinks = make([]time.Time, len(o.Sinks))
 	return r
@@ -231,7 +231,7 @@ func (r *Recorder) drain() int {
 	r.batch = r.batch[:0]
 	if len(r.o.Sinks) > 0 || r.followers.any() {
 		for _, rec := range r.taken {
-			r.batch = append(r.batch, r.made.event(rec))
+			r.batch = append(r.batch, r.maker.event(rec))
 		}
 	}
 	r.memory.keep(r.taken, &r.records)

@@ -62,8 +62,8 @@ type conn struct {
 	out     []byte    // answers that are not sent yet
 	begunAt time.Time // when the first of them was asked for
 	date    dated
-	inPart  bool      // what waits, and has its time for the rest
-	since   time.Time // when what waits began to come, or the connection; zero where it has not
+	inPart  bool      // a part of what waits is read, by a time that is set
+	since   time.Time // when what waits began to come, or the connection did; zero where it is not known
 	readBy  deadline
 	writeBy deadline
 	handed  bool // under the lock of the server
@@ -198,9 +198,7 @@ func (c *conn) served() (rest bool) {
 				return true // net/http tells who hangs up in the middle
 			}
 		case late:
-			if c.flush() {
-				c.refuse()
-			}
+			c.refuse()
 			return false
 		}
 	}
@@ -214,7 +212,7 @@ func (c *conn) headTime() time.Duration {
 // badRequest is what net/http answers to what is no request.
 const badRequest = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
 
-// refuse answers what is no request, and ends the connection.
+// refuse answers what is no request, after what was answered before, and ends the connection.
 func (c *conn) refuse() {
 	c.out = append(c.out, badRequest...)
 	if c.flush() {
@@ -322,7 +320,7 @@ func (c *conn) allow(wait time.Duration) {
 	_ = c.Conn.SetReadDeadline(c.readBy.time)
 }
 
-// readMore reads more of a request that has come in part. Wait is for all of it until then.
+// readMore reads more of a request that has come in part, for as long as all of that may take.
 func (c *conn) readMore(wait time.Duration) error {
 	if !c.inPart {
 		c.inPart = true

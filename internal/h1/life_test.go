@@ -99,11 +99,17 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestStates: ConnState hears of connections as it does from net/http.
-func TestStates(t *testing.T) {
+// telling is a server that tells of the states of connections.
+func telling() (*http.Server, chan http.ConnState) {
 	states := make(chan http.ConnState, 10)
 	s := newHTTP(http.HandlerFunc(tell))
 	s.ConnState = func(_ net.Conn, state http.ConnState) { states <- state }
+	return s, states
+}
+
+// TestStates: ConnState hears of connections as it does from net/http.
+func TestStates(t *testing.T) {
+	s, states := telling()
 	inBubble(t, s, func(t *testing.T, _ *Server, p *pipes) {
 		c := p.dial(t)
 		synctest.Wait()
@@ -124,9 +130,7 @@ func TestStates(t *testing.T) {
 
 // TestStatesOfPlain: ConnState hears of the end of a connection that net/http never had.
 func TestStatesOfPlain(t *testing.T) {
-	states := make(chan http.ConnState, 10)
-	s := newHTTP(http.HandlerFunc(tell))
-	s.ConnState = func(_ net.Conn, state http.ConnState) { states <- state }
+	s, states := telling()
 	inBubble(t, s, func(t *testing.T, _ *Server, p *pipes) {
 		c := p.dial(t)
 		c.send(t, plainRequest)

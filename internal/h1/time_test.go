@@ -99,15 +99,20 @@ func TestTimeCountsFromTheBeginning(t *testing.T) {
 	}
 }
 
-// TestTimeForALateBody: the time that a handler of net/http gives to the rest of a body begins when it
-// is given.
-func TestTimeForALateBody(t *testing.T) {
-	inBubble(t, newHTTP(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+// inASecond is a handler that needs no body, and gives it a second more.
+func inASecond(t *testing.T) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Second)); err != nil {
 			t.Error(err)
 		}
 		w.WriteHeader(http.StatusUnauthorized)
-	})), func(t *testing.T, _ *Server, p *pipes) {
+	})
+}
+
+// TestTimeForALateBody: the time that a handler of net/http gives to the rest of a body begins when it
+// is given.
+func TestTimeForALateBody(t *testing.T) {
+	inBubble(t, newHTTP(inASecond(t)), func(t *testing.T, _ *Server, p *pipes) {
 		c := p.dial(t)
 		c.send(t, plainHead)
 		_ = sleep.For(t.Context(), 4*time.Second)
@@ -133,12 +138,7 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 
 // TestTimeForTheBody: a handler may give the rest of the body less time than the server does.
 func TestTimeForTheBody(t *testing.T) {
-	inBubble(t, newHTTP(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Second)); err != nil {
-			t.Error(err)
-		}
-		w.WriteHeader(http.StatusUnauthorized)
-	})), func(t *testing.T, _ *Server, p *pipes) {
+	inBubble(t, newHTTP(inASecond(t)), func(t *testing.T, _ *Server, p *pipes) {
 		c := p.dial(t)
 		begin := time.Now()
 		c.send(t, plainRequest+plainHead+"\r\n{")
