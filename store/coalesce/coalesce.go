@@ -1,8 +1,8 @@
 // Package coalesce joins the Takes of many callers into few batches.
 //
 // It adds no delay of its own. A Take leaves at once while fewer than
-// Options.Flights are in the air; what comes meanwhile leaves together as soon
-// as one of them is back. So nobody waits when there is little to do, and the
+// Options.Flights are in the air, or these have fewer than Options.Few callers
+// aboard; what comes meanwhile leaves together as soon as one of them is back. So nobody waits when there is little to do, and the
 // batches grow by themselves with the load. There is no timer and no goroutine
 // behind it: the first caller of a flight flies it, for itself and all who are
 // aboard, and when it is back sends off those who have come since, with the
@@ -70,6 +70,10 @@ type Options struct {
 	// Flights is how many calls of Fly are under way at one time; 0 means
 	// DefaultFlights.
 	Flights int
+	// Few lets more calls of Fly be under way while they have fewer callers aboard than
+	// this: where little is asked, to wait for a flight costs more than it saves. With 0
+	// none do.
+	Few int
 	// MaxCost bounds the sum of Cost over a flight; 0 means DefaultMaxCost. A
 	// Take that alone costs more flies alone.
 	MaxCost int
@@ -114,6 +118,7 @@ type Coalescer struct {
 		sync.Mutex
 		waiting []*job
 		flights int       // in the air
+		aboard  int       // callers of these
 		idle    []*flight // to be used again
 		stats   Stats
 	}
@@ -216,7 +221,7 @@ func refuse(results []store.Result, err error) error {
 func (c *Coalescer) queue(j *job) (*flight, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mu.flights >= c.options.Flights {
+	if !c.mayDepartLocked() {
 		if len(c.mu.waiting) >= c.options.MaxWaiting {
 			c.mu.stats.Refused++
 			return nil, ErrFull
@@ -226,7 +231,6 @@ func (c *Coalescer) queue(j *job) (*flight, error) {
 		return nil, nil
 	}
 	// Nobody waits: whoever did has left with the last flight that came back.
-	c.mu.flights++
 	f := c.newFlightLocked()
 	f.jobs = append(f.jobs, j)
 	c.departLocked(f)
@@ -288,16 +292,16 @@ func (c *Coalescer) run(f *flight, own *job) {
 // finish sends off those who wait, and then answers those aboard.
 func (c *Coalescer) finish(f *flight) {
 	c.mu.Lock()
-	if len(c.mu.waiting) > 0 {
+	c.mu.flights--
+	c.mu.aboard -= len(f.jobs)
+	for len(c.mu.waiting) > 0 && c.mayDepartLocked() {
 		next := c.boardLocked(time.Now())
 		next.jobs[0].wake <- next
-	} else {
-		c.mu.flights--
 	}
 	c.mu.Unlock()
 	f.land(c)
 	c.mu.Lock()
-	if len(c.mu.idle) < keptFlights*c.options.Flights {
+	if len(c.mu.idle) < keptFlights*max(c.options.Flights, c.options.Few) {
 		c.mu.idle = append(c.mu.idle, f)
 	}
 	c.mu.Unlock()
@@ -333,6 +337,11 @@ func (c *Coalescer) newFlightLocked() *flight {
 	return f
 }
 
+// mayDepartLocked reports whether another flight may be in the air.
+func (c *Coalescer) mayDepartLocked() bool {
+	return c.mu.flights < c.options.Flights || c.mu.aboard < c.options.Few
+}
+
 // departLocked copies the takes of a flight that has several aboard, and counts.
 func (c *Coalescer) departLocked(f *flight) {
 	takes := 0
@@ -344,6 +353,8 @@ func (c *Coalescer) departLocked(f *flight) {
 		f.arrange()
 		f.copyTakes(takes)
 	}
+	c.mu.flights++
+	c.mu.aboard += len(f.jobs)
 	s := &c.mu.stats
 	s.Callers += uint64(len(f.jobs))
 	s.Takes += uint64(takes)

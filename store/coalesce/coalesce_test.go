@@ -463,6 +463,36 @@ func TestMaxCost(t *testing.T) {
 	})
 }
 
+// Dry runs of one batch see each other, so each flies alone.
+func TestDryRunsFlyAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{lasts: time.Millisecond}
+		c := New(Options{Fly: s.fly, Flights: 1})
+		var group sync.WaitGroup
+		come := func(dry bool, n int) {
+			group.Go(func() {
+				takes := make([]store.Take, n)
+				for i := range takes {
+					takes[i] = store.Take{Key: []byte("key"), Limit: perMinute, Hits: 1, DryRun: dry}
+				}
+				if err := c.Take(t.Context(), takes, make([]store.Result, n)); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		come(false, 1)
+		come(true, 2)
+		come(false, 3)
+		come(true, 4)
+		come(false, 5)
+		group.Wait()
+		if got, want := fmt.Sprint(s.sizes), "[1 2 8 4]"; got != want {
+			t.Errorf("flights of %s takes, want %s", got, want)
+		}
+	})
+}
+
 func TestTooManyWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{lasts: time.Millisecond}

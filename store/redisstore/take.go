@@ -21,9 +21,12 @@ const (
 	// in many tags, more. They share the writing and the reading of the
 	// connection; between them Redis serves others.
 	joinedCalls = 8
-	// maxPipelines is how many of them are under way at one time. With fewer, one hot
-	// key costs Redis less; with more, nobody waits at a moderate load.
+	// maxPipelines is how many of them are under way at one time, where there are more than
+	// fewCallers. With fewer, one hot key costs Redis less.
 	maxPipelines = 4
+	// fewCallers is below how many callers under way nobody waits for others, so that at a
+	// moderate load an answer is there as soon as if each asked alone.
+	fewCallers = 8
 )
 
 // Take implements store.Store. Takes of one bucket tag, and without a cluster
@@ -133,7 +136,7 @@ func (s *Store) newCoalescer(sh *shard) *coalesce.Coalescer {
 	send := func(ctx context.Context, takes []store.Take, results []store.Result) {
 		s.sendJoined(ctx, sh, takes, results)
 	}
-	return coalesce.New(coalesce.Options{Flights: maxPipelines, Fly: send, MaxCost: joinedCalls * maxKeys, Cost: costOf, Extend: sh.Extend})
+	return coalesce.New(coalesce.Options{Flights: maxPipelines, Few: fewCallers, Fly: send, MaxCost: joinedCalls * maxKeys, Cost: costOf, Extend: sh.Extend})
 }
 
 // takeAt decides takes in one shard, together with those of others if there is
