@@ -13,7 +13,7 @@ import (
 // after what it will change was written down. If one is denied, all is undone
 // from the last to the first. A dry run is decided likewise, whatever it says, and
 // then undone. Nobody sees what is undone, because the group holds the locks of all
-// its shards; it takes them in ascending order, and nobody else holds more than one.
+// its shards. While it waits for one it holds none, see lockAll.
 type group struct {
 	asks   []ask
 	shards []uint64 // indexes, ascending, each once
@@ -72,9 +72,39 @@ func (g *group) begin(s *Store, takes []store.Take, now limit.Micros) {
 	}
 	slices.Sort(g.shards)
 	g.shards = slices.Compact(g.shards)
-	for _, i := range g.shards {
-		s.shards[i].mu.lock()
+	g.lockAll(s)
+}
+
+// lockAll takes the locks of all shards of the group. Where one is held, it gives back those
+// that it has and waits for that one first: a group that waited with locks in its hands
+// would hold up others, and these others again, until hardly anybody decides.
+func (g *group) lockAll(s *Store) {
+	for first := 0; ; {
+		s.shards[g.shards[first]].mu.lock()
+		held := g.lockOthers(s, first)
+		if held == first {
+			return
+		}
+		s.shards[g.shards[first]].mu.unlock()
+		first = held
 	}
+}
+
+// lockOthers takes the locks of all shards but that at first, which the group has, and
+// returns first; or takes none and returns the place of one that is held.
+func (g *group) lockOthers(s *Store, first int) int {
+	for i, shard := range g.shards {
+		if i == first || s.shards[shard].mu.tryLock() {
+			continue
+		}
+		for j, taken := range g.shards[:i] {
+			if j != first {
+				s.shards[taken].mu.unlock()
+			}
+		}
+		return i
+	}
+	return first
 }
 
 // lookAhead looks at the homes of all keys before the first is decided, so that the processor

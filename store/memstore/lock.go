@@ -15,15 +15,18 @@ type spinLock struct{ held uint32 }
 const spins = 32
 
 func (l *spinLock) lock() {
-	if !atomic.CompareAndSwapUint32(&l.held, 0, 1) {
+	if !l.tryLock() {
 		l.wait()
 	}
 }
 
+// tryLock takes the lock and reports true, unless somebody holds it.
+func (l *spinLock) tryLock() bool { return atomic.CompareAndSwapUint32(&l.held, 0, 1) }
+
 func (l *spinLock) wait() {
 	for {
 		for range spins {
-			if atomic.LoadUint32(&l.held) == 0 && atomic.CompareAndSwapUint32(&l.held, 0, 1) {
+			if atomic.LoadUint32(&l.held) == 0 && l.tryLock() {
 				return
 			}
 		}
