@@ -31,6 +31,7 @@ import (
 	"github.com/headgate/headgate/internal/rls"
 	"github.com/headgate/headgate/internal/systemd"
 	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/internal/turns"
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/rules/lint"
 )
@@ -120,6 +121,7 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 	if err != nil {
 		return nil, err
 	}
+	envoy.Turns = turnsOf(&s.Settings)
 	// Over HTTP a rule that fails closed is 503, never to be mistaken for a
 	// limit that is used up, whatever Envoy is told.
 	inJSON := envoy
@@ -135,6 +137,7 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 		Parts:   []openapi.Part{rls.DescribeJSON(), explain.Describe()},
 		Ready:   p.health.ready,
 		Now:     p.stack.wall.Now,
+		Turns:   envoy.Turns,
 	})
 	if err != nil {
 		return nil, err
@@ -168,6 +171,14 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 		{name: "http", addr: s.HTTPAddr, start: p.quick("http", api)},
 		{name: "grpc", addr: s.GRPCAddr, start: p.startGRPC(envoy, overTLS)},
 	}, slices.Concat(auth, redis, usage)...), nil
+}
+
+// turnsOf returns the places of requests that wait for the store; nil where none does.
+func turnsOf(s *config.Settings) *turns.Turns {
+	if s.Store.Scheme() == "memory" {
+		return nil
+	}
+	return turns.New(s.StoreBudget)
 }
 
 // guardHost keeps web pages out where whoever is on this machine is taken for its operator: a

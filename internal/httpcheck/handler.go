@@ -173,6 +173,7 @@ import (
 	"github.com/headgate/headgate/internal/openapi"
 	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/internal/strictjson"
+	"github.com/headgate/headgate/internal/turns"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/trace"
 )
@@ -205,6 +206,8 @@ type Options struct {
 	Ready func() error
 	// Now is the clock of X-RateLimit-Reset; nil means time.Now.
 	Now func() time.Time
+	// Turns are the places of requests that wait for the store; nil has places for all.
+	Turns *turns.Turns
 }
 
 // NewHandler returns the handler of all paths of this package.

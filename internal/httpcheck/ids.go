@@ -9,7 +9,9 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/internal/strictjson"
+	"github.com/headgate/headgate/internal/turns"
 	"github.com/headgate/headgate/repeat"
+	"github.com/headgate/headgate/store"
 )
 
 // Repeater is a Checker that also decides checks with an id once, as headgate.Door does: ids
@@ -44,6 +46,12 @@ func (d *decoder) id(most int, hint string) (string, *strictjson.Error) {
 func (h *handler) decide(ctx context.Context, c *call, responses []headgate.Response) error {
 	if onlyReports(c.decoder.requests) {
 		ctx = context.WithoutCancel(ctx)
+	}
+	if h.options.Turns != nil {
+		var turn turns.Turn
+		defer turn.End()
+		caller := ctx
+		ctx = store.OnWait(caller, func() { turn.Take(caller, h.options.Turns) })
 	}
 	err := h.ask(ctx, c, responses)
 	if err == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate/headgate/internal/h2"
 	"github.com/headgate/headgate/internal/inlet"
+	"github.com/headgate/headgate/internal/turns"
 	"github.com/headgate/headgate/store"
 )
 
@@ -28,11 +29,17 @@ func (f fast) Enter(ctx context.Context, header h2.Header) (code uint32, text st
 	return 0, ""
 }
 
-// Serve implements h2.Unary. When the store is about to wait, another goroutine reads on.
+// Serve implements h2.Unary. When the store is about to wait, another goroutine reads on, and
+// the batch waits for its turn.
 func (f fast) Serve(b *h2.Batch) {
 	r := rounds.Get().(*round)
 	defer r.release()
-	r.service, r.ctx = f.service, store.OnWait(b.Context, b.Blocking)
+	turn := new(turns.Turn)
+	defer turn.End()
+	r.service, r.ctx = f.service, store.OnWait(b.Context, func() {
+		b.Blocking()
+		turn.Take(b.Context, f.service.options.Turns)
+	})
 	for i := range b.Calls {
 		c := &b.Calls[i]
 		r.add(c.Message, Caller{ctx: b.Context, fields: c.Header}, c.Deadline)

@@ -51,6 +51,12 @@ func (b *batcher) Check(ctx context.Context, requests []headgate.Request, respon
 	return nil
 }
 
+func (b *batcher) wasAsked() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.sizes) > 0
+}
+
 func (b *batcher) Detours(req *headgate.Request) bool {
 	return req.Descriptors[0].Entries[0].Key == "apart"
 }
@@ -63,9 +69,15 @@ type line struct {
 	next uint32
 }
 
+// openLine connects to a server with the own transport.
 func openLine(t *testing.T, o Options) *line {
 	t.Helper()
 	o.Own = true
+	return connect(t, o)
+}
+
+func connect(t *testing.T, o Options) *line {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -144,11 +156,7 @@ func TestOthersReadWhileTheStoreWaits(t *testing.T) {
 	b := &batcher{letGo: make(chan struct{})}
 	l := openLine(t, Options{Checker: b})
 	l.send("k", "wait")
-	eventually.True(t, "the first one is asked for", func() bool {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return len(b.sizes) > 0
-	})
+	eventually.True(t, "the first one is asked for", b.wasAsked)
 	l.send("k", "v", "k", "w")
 	if first, second := l.ended(), l.ended(); first+second != 3+5 {
 		t.Errorf("streams %d and %d are answered first", first, second)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/headgate/headgate/internal/h2"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/internal/turns"
 	"github.com/headgate/headgate/limit"
 )
 
@@ -57,6 +58,8 @@ type Options struct {
 	DynamicMetadata bool
 	// Now tells the time to answers; nil means time.Now.
 	Now func() time.Time
+	// Turns are the places of calls that wait for the store; nil has places for all.
+	Turns *turns.Turns
 	// OnPanic is told of a panic that was answered with OK; nil logs it.
 	OnPanic func(cause any, stack []byte)
 	// Register, when not nil, registers further services on the same server.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/internal/turns"
 	"github.com/headgate/headgate/store"
 )
 
@@ -80,7 +81,9 @@ func (s *service) shouldRateLimit(ctx context.Context, c *call) error {
 	c.from = Caller{ctx: ctx}
 	err := s.prepare(c)
 	if err == nil {
-		err = s.decide(ctx, c)
+		var turn turns.Turn
+		defer turn.End()
+		err = s.decide(store.OnWait(ctx, func() { turn.Take(ctx, s.options.Turns) }), c)
 	}
 	if err == nil {
 		err = s.conclude(c)

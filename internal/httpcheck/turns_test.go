@@ -1,0 +1,66 @@
+package httpcheck
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/turns"
+	"github.com/headgate/headgate/store"
+)
+
+// waiter is a Checker that waits for a store where the domain says so.
+type waiter struct{}
+
+func (waiter) Check(ctx context.Context, requests []headgate.Request, responses []headgate.Response) error {
+	if requests[0].Domain == "waits" {
+		store.Waits(ctx)
+	}
+	responses[0] = headgate.Response{Allowed: true, DomainKnown: true}
+	return nil
+}
+
+// A check that is about to wait for the store waits for a place first, others do not, and each
+// gives its place back.
+func TestChecksWaitForTheirTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		places := turns.New(time.Millisecond)
+		taken := make([]turns.Turn, 64*runtime.GOMAXPROCS(0))
+		for i := range taken {
+			taken[i].Take(t.Context(), places)
+		}
+		h, err := NewHandler(Options{Checker: waiter{}, Turns: places})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(domain string) {
+			r := httptest.NewRequest(http.MethodPost, "/v1/check", strings.NewReader(`{"domain":"`+domain+`","descriptors":[{"entries":[{"key":"user","value":"42"}]}]}`))
+			r.Header.Set("Content-Type", "application/json")
+			w := httptest.NewRecorder()
+			if h.ServeHTTP(w, r); w.Code != http.StatusOK {
+				t.Errorf("domain %s: %d %s", domain, w.Code, w.Body)
+			}
+		}
+		answered := 0
+		go func() {
+			for range 3 { // on one place
+				check("waits")
+				answered++
+			}
+		}()
+		synctest.Wait()
+		if check("other"); answered != 0 {
+			t.Error("a check waits for the store without a place")
+		}
+		taken[0].End()
+		if synctest.Wait(); answered != 3 {
+			t.Errorf("%d are answered when there is a place, want 3", answered)
+		}
+	})
+}
