@@ -121,7 +121,7 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 	if err != nil {
 		return nil, err
 	}
-	envoy.Turns = turnsOf(&s.Settings)
+	envoy.Turns = p.turns(&s.Settings)
 	// Over HTTP a rule that fails closed is 503, never to be mistaken for a
 	// limit that is used up, whatever Envoy is told.
 	inJSON := envoy
@@ -173,12 +173,14 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 	}, slices.Concat(auth, redis, usage)...), nil
 }
 
-// turnsOf returns the places of requests that wait for the store; nil where none does.
-func turnsOf(s *config.Settings) *turns.Turns {
+// turns returns the places of requests that wait for the store; nil where none does.
+func (p *process) turns(s *config.Settings) *turns.Turns {
 	if s.Store.Scheme() == "memory" {
 		return nil
 	}
-	return turns.New(s.StoreBudget)
+	places := turns.New(s.StoreBudget)
+	p.metrics.WatchTurns(func() telemetry.Turns { return telemetry.Turns(places.Stats()) })
+	return places
 }
 
 // guardHost keeps web pages out where whoever is on this machine is taken for its operator: a

@@ -40,6 +40,7 @@ func watchAll(m *Metrics) {
 		return TopKeys{Tracked: 1, Capacity: 2, Seen: 3, Evicted: 4, NewKeys: map[string]float64{"d.a": 1234.5}}
 	})
 	m.WatchMetricPush(func() MetricPush { return MetricPush{Sent: 1, Failed: 2} })
+	m.WatchTurns(func() Turns { return Turns{Waiting: 17, Waited: 18} })
 	m.WatchTracing(func() Tracing { return Tracing{Started: 1, Exported: 2, Failed: 3, Dropped: 4} })
 	m.WatchInspection(func() []Inspection {
 		return []Inspection{
@@ -125,6 +126,7 @@ func TestK1WhatOthersCount(t *testing.T) {
 	m := New(Build{}, Options{})
 	watchAll(m)
 	expect(t, m, map[string]float64{
+		`headgate_turns_waiting`: 17, `headgate_turns_waited_total`: 18,
 		`headgate_grpc_h2_events_total{event="calls"}`: 9, `headgate_grpc_h2_events_total{event="batches"}`: 3,
 		"headgate_tenant_replica_up": 1, "headgate_tenant_replica_lag_seconds": 1.5, "headgate_tenant_replica_unreplayed_bytes": 7,
 		"headgate_tenant_replica_receiving": 0, "headgate_tenant_replica_paused": 0, "headgate_tenant_replica_primary": 0, "headgate_tenant_primary_opened": 0,

@@ -17,6 +17,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -33,7 +34,18 @@ const (
 
 // Turns is the places of a node. It is safe for concurrent use. New makes one; nil has places
 // for all.
-type Turns struct{ places *semaphore.Weighted }
+type Turns struct {
+	places  *semaphore.Weighted
+	waiting atomic.Int64
+	waited  atomic.Uint64
+}
+
+// Stats says who waits for a place.
+type Stats struct {
+	// Waiting is how many requests wait now, Waited how many had to so far.
+	Waiting int64
+	Waited  uint64
+}
 
 // New returns places for a node whose decisions wait for the store for as long as budget: 200 for
 // each processor with one of 20 ms.
@@ -41,7 +53,21 @@ func New(budget time.Duration) *Turns {
 	return newTurns(runtime.GOMAXPROCS(0) * max(int(budget.Seconds()*perSecond), fewest))
 }
 
-func newTurns(n int) *Turns { return &Turns{semaphore.NewWeighted(int64(n))} }
+func newTurns(n int) *Turns { return &Turns{places: semaphore.NewWeighted(int64(n))} }
+
+// Stats returns who waits for a place now, and how many have.
+func (p *Turns) Stats() Stats { return Stats{p.waiting.Load(), p.waited.Load()} }
+
+// enter takes a place and reports true, unless ctx ends.
+func (p *Turns) enter(ctx context.Context) bool {
+	if p.places.TryAcquire(1) {
+		return true
+	}
+	p.waited.Add(1)
+	p.waiting.Add(1)
+	defer p.waiting.Add(-1)
+	return p.places.Acquire(ctx, 1) == nil
+}
 
 // Turn is the turn of one request, or of several that are decided together. The zero value has
 // none, and is ready to be used once.
@@ -58,7 +84,7 @@ func (t *Turn) Take(ctx context.Context, of *Turns) {
 		return
 	}
 	t.once.Do(func() {
-		if of.places.Acquire(ctx, 1) == nil {
+		if of.enter(ctx) {
 			t.of = of
 		}
 	})

@@ -66,7 +66,13 @@ func TestOthersWait(t *testing.T) {
 		come(1*ms, 13*ms) // until 14
 		come(7*ms, 14*ms)
 		come(6*ms, 15*ms)
+		if got := places.Stats(); got != (Stats{Waiting: 4, Waited: 4}) {
+			t.Errorf("at first %+v", got)
+		}
 		all.Wait()
+		if got := places.Stats(); got != (Stats{Waited: 4}) {
+			t.Errorf("at the end %+v", got)
+		}
 		if n := free(places, 3); n != 2 {
 			t.Errorf("%d places are free at the end, want 2", n)
 		}
