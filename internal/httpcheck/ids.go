@@ -47,17 +47,23 @@ func (h *handler) decide(ctx context.Context, c *call, responses []headgate.Resp
 	if onlyReports(c.decoder.requests) {
 		ctx = context.WithoutCancel(ctx)
 	}
-	if h.options.Turns != nil {
-		var turn turns.Turn
-		defer turn.End()
-		caller := ctx
-		ctx = store.OnWait(caller, func() { turn.Take(caller, h.options.Turns) })
-	}
+	ctx, end := h.inTurn(ctx)
+	defer end()
 	err := h.ask(ctx, c, responses)
 	if err == nil {
 		err = httpanswer.Heard(ctx, responses)
 	}
 	return err
+}
+
+// inTurn returns ctx for decisions that take a turn when they wait for the store, and what ends
+// that turn.
+func (h *handler) inTurn(ctx context.Context) (taking context.Context, end func()) {
+	if h.options.Turns == nil {
+		return ctx, func() {}
+	}
+	turn := new(turns.Turn)
+	return store.OnWait(ctx, func() { turn.Take(ctx, h.options.Turns) }), turn.End
 }
 
 // onlyReports reports whether no request asks whether something may pass.

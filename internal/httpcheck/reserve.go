@@ -47,9 +47,11 @@ func (h *reservations) reserve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	resp := c.response()
-	made, err := c.reserver().Reserve(r.Context(), &d.requests[0], d.reservation, resp)
+	ctx, end := h.inTurn(r.Context())
+	defer end()
+	made, err := c.reserver().Reserve(ctx, &d.requests[0], d.reservation, resp)
 	if err == nil {
-		err = httpanswer.Heard(r.Context(), c.responses[:1])
+		err = httpanswer.Heard(ctx, c.responses[:1])
 	}
 	if err != nil {
 		writeProblem(w, refused(err, false))
@@ -60,20 +62,20 @@ func (h *reservations) reserve(w http.ResponseWriter, r *http.Request) {
 
 // commit serves /v1/commit.
 func (h *reservations) commit(w http.ResponseWriter, r *http.Request) {
-	h.settle(w, r, "/v1/commit", func(by Reserver, s *settlement, resp *headgate.Response) (reservation.Outcome, error) {
-		return by.Commit(context.WithoutCancel(r.Context()), s.reservation, s.actual, resp)
+	h.settle(w, r, "/v1/commit", func(ctx context.Context, by Reserver, s *settlement, resp *headgate.Response) (reservation.Outcome, error) {
+		return by.Commit(ctx, s.reservation, s.actual, resp)
 	})
 }
 
 // cancel serves /v1/cancel.
 func (h *reservations) cancel(w http.ResponseWriter, r *http.Request) {
-	h.settle(w, r, "/v1/cancel", func(by Reserver, s *settlement, resp *headgate.Response) (reservation.Outcome, error) {
-		return by.Cancel(context.WithoutCancel(r.Context()), s.reservation, resp)
+	h.settle(w, r, "/v1/cancel", func(ctx context.Context, by Reserver, s *settlement, resp *headgate.Response) (reservation.Outcome, error) {
+		return by.Cancel(ctx, s.reservation, resp)
 	})
 }
 
 // settle does what reports of a reservation ask for, also where the caller has gone.
-func (h *reservations) settle(w http.ResponseWriter, r *http.Request, path string, do func(Reserver, *settlement, *headgate.Response) (reservation.Outcome, error)) {
+func (h *reservations) settle(w http.ResponseWriter, r *http.Request, path string, do func(context.Context, Reserver, *settlement, *headgate.Response) (reservation.Outcome, error)) {
 	c, ok := h.read(w, r)
 	if !ok {
 		return
@@ -85,7 +87,9 @@ func (h *reservations) settle(w http.ResponseWriter, r *http.Request, path strin
 		return
 	}
 	resp := c.response()
-	outcome, err := do(c.reserver(), &s, resp)
+	ctx, end := h.inTurn(context.WithoutCancel(r.Context()))
+	defer end()
+	outcome, err := do(ctx, c.reserver(), &s, resp)
 	if err != nil {
 		writeProblem(w, refused(err, false))
 		return

@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/httpcheck"
+	"github.com/headgate/headgate/internal/turns"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
@@ -37,8 +38,8 @@ type settled struct {
 }
 
 // reservations serves reserveRules from s, to callers that are not trusted, at a time
-// that the test sets.
-func reservations(t testing.TB, s store.Store, now *time.Time) http.Handler {
+// that the test sets, with a turn at places.
+func reservations(t testing.TB, s store.Store, now *time.Time, places *turns.Turns) http.Handler {
 	t.Helper()
 	set, err := rulefile.Load([]rulefile.File{{Name: "api.yaml", Data: []byte(reserveRules)}}, rulefile.Options{})
 	if err != nil {
@@ -48,7 +49,7 @@ func reservations(t testing.TB, s store.Store, now *time.Time) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := httpcheck.NewHandler(httpcheck.Options{Checker: limiter})
+	h, err := httpcheck.NewHandler(httpcheck.Options{Checker: limiter, Turns: places})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func TestA10ReserveCommitCancel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := reservations(t, buckets, &now)
+	h := reservations(t, buckets, &now, nil)
 	const asked = `{"domain":"api","descriptors":[{"descriptor":"user:u","hits":40}],"id":"job-7","ttl_ms":60000,"hold":"a"}`
 	first := reserve(t, h, asked)
 	if first.status != http.StatusOK || !first.Allowed || first.Reservation == "" || !first.ExpiresAt.Equal(now.Add(time.Minute)) || first.Hold == nil {
@@ -131,7 +132,7 @@ func TestA10ReserveCommitCancel(t *testing.T) {
 // TestA10SettleWithoutStore: a store that is away leaves it undecided.
 func TestA10SettleWithoutStore(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	h := reservations(t, brokenStore{}, &now)
+	h := reservations(t, brokenStore{}, &now, nil)
 	made := reserve(t, h, `{"domain":"api","descriptors":[{"descriptor":"user:u"}]}`)
 	if !made.Allowed || made.Degraded == "" || made.Reservation == "" {
 		t.Fatalf("%+v", made)
@@ -148,7 +149,7 @@ func TestA10BadReservations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := reservations(t, buckets, &now)
+	h := reservations(t, buckets, &now, nil)
 	const d = `"domain":"api","descriptors":[{"descriptor":"user:u"}]`
 	made := reserve(t, h, `{`+d+`}`).Reservation
 	for _, c := range []struct{ path, body, says string }{
@@ -192,7 +193,7 @@ func FuzzSettle(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	h := reservations(f, buckets, &now)
+	h := reservations(f, buckets, &now, nil)
 	made := reserve(f, h, `{"domain":"api","descriptors":[{"descriptor":"user:u"}]}`).Reservation
 	f.Add("/v1/commit", `{"reservation":"`+made+`","hits":[1],"attributes":{"a":"b"}}`)
 	f.Add("/v1/cancel", `{"reservation":"`+made+`"}`)
@@ -218,7 +219,7 @@ func TestSettlingNothingSaysSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := reservations(t, s, &now)
+	h := reservations(t, s, &now, nil)
 	made := reserve(t, h, `{"domain":"api","descriptors":[{"descriptor":"user:1","hits":40}],"id":"abc"}`)
 	raw, err := base64.RawURLEncoding.DecodeString(made.Reservation)
 	if err != nil {

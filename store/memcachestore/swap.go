@@ -24,6 +24,7 @@ var _ store.Swapper = (*Store)(nil)
 // made one after the other, those of several side by side. Values stand by the clock of the
 // node that asks.
 func (s *Store) Swap(ctx context.Context, swaps []store.Swap, answers []store.Swapped) {
+	store.Waits(ctx)
 	bounded, cancel := context.WithTimeout(ctx, s.options.Budget)
 	defer cancel()
 	each := map[*server][]*keptSwap{}

@@ -2,6 +2,7 @@ package memcachestore
 
 import (
 	"testing"
+	"time"
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -15,5 +16,10 @@ func TestWaitsAreTold(t *testing.T) {
 	s.Take(store.OnWait(t.Context(), func() { told++ }), takes, make([]store.Result, 1))
 	if told != 1 {
 		t.Errorf("told %d times, want once", told)
+	}
+	swaps := []store.Swap{{Key: []byte("k"), New: []byte("v"), TTL: time.Minute}}
+	s.Swap(store.OnWait(t.Context(), func() { told++ }), swaps, make([]store.Swapped, 1))
+	if told != 2 {
+		t.Errorf("a swap was told of %d times, want once", told-1)
 	}
 }

@@ -75,11 +75,18 @@ func (g *group) begin(s *Store, takes []store.Take, now limit.Micros) {
 	g.lockAll(s)
 }
 
+// maxTries is how often a group looks for a moment in which all its shards are free.
+const maxTries = 4
+
 // lockAll takes the locks of all shards of the group. Where one is held, it gives back those
 // that it has and waits for that one first: a group that waited with locks in its hands
-// would hold up others, and these others again, until hardly anybody decides.
+// would hold up others, and these others again, until hardly anybody decides. Only a group whose
+// shards are not all free for long takes them one by one in ascending order, and waits for
+// each with those before in its hands; as nobody else waits with a lock, and these all in
+// the same order, none waits for ever.
 func (g *group) lockAll(s *Store) {
-	for first := 0; ; {
+	first := 0
+	for range maxTries {
 		s.shards[g.shards[first]].mu.lock()
 		held := g.lockOthers(s, first)
 		if held == first {
@@ -87,6 +94,9 @@ func (g *group) lockAll(s *Store) {
 		}
 		s.shards[g.shards[first]].mu.unlock()
 		first = held
+	}
+	for _, shard := range g.shards {
+		s.shards[shard].mu.lock()
 	}
 }
 

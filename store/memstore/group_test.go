@@ -57,30 +57,47 @@ func TestGroupGivesLocksBack(t *testing.T) {
 	}
 }
 
-// Whoever waits with a lock in its hands lets nobody else decide in that shard: here the two
-// would wait for each other for ever.
-func TestGroupWaitsWithoutLocks(t *testing.T) {
+// Groups that share shards, and takes of single shards that leave no moment in which all are
+// free, get their turns.
+func TestGroupsShareShards(t *testing.T) {
 	const times = 2_000
 	s := newSharded(t, 8)
-	var all sync.WaitGroup
-	for _, order := range [][]uint64{{1, 5}, {5, 1}, {3, 1, 5}, {5, 3, 1}, {1, 3}} {
+	var all, others sync.WaitGroup
+	over := make(chan struct{})
+	for _, shard := range []uint64{1, 3, 5, 6} {
+		others.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					s.shards[shard].mu.lock()
+					runtime.Gosched() // others run while the lock is held
+					s.shards[shard].mu.unlock()
+				}
+			}
+		})
+	}
+	for _, shards := range [][]uint64{{1, 5}, {1, 3, 5}, {3, 5}, {1, 3, 5, 6}, {6}} {
 		all.Go(func() {
-			g := &group{shards: order}
+			g := &group{shards: shards}
 			for range times {
 				g.lockAll(s)
-				for _, i := range order {
+				for _, i := range shards {
 					if s.shards[i].mu.tryLock() {
-						t.Errorf("a group of the shards %v does not have the lock of %d", order, i)
+						t.Errorf("a group of the shards %v does not have the lock of %d", shards, i)
 					}
 				}
-				runtime.Gosched() // others run while the locks are held
-				for _, i := range order {
+				runtime.Gosched()
+				for _, i := range shards {
 					s.shards[i].mu.unlock()
 				}
 			}
 		})
 	}
 	all.Wait()
+	close(over)
+	others.Wait()
 	if locked := lockedOf(s); len(locked) > 0 {
 		t.Errorf("locked at the end: %v", locked)
 	}

@@ -31,6 +31,7 @@ var _ store.Swapper = (*Store)(nil)
 // hashes lead to the same tag are one call of one script, up to 64 of them; those of other
 // shards are asked side by side. It lasts no longer than the budget.
 func (s *Store) Swap(ctx context.Context, swaps []store.Swap, answers []store.Swapped) {
+	store.Waits(ctx)
 	ctx, cancel := context.WithTimeout(ctx, s.options.Budget)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
