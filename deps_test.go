@@ -67,7 +67,7 @@ var rooms = map[string]struct {
 	"internal/once":                {[]string{"repeat", "store", "internal/sleep"}, "a check is claimed and remembered by its key, whoever decides it"},
 	"internal/orphans":             {[]string{"limit", "store"}, "slots are remembered by who has them, whoever asks for their release"},
 	"internal/stopwatch":           {nil, "calls are timed whatever they do"},
-	"internal/turns":               {nil, "who waits for its turn may want anything"},
+	"internal/turns":               {[]string{"store"}, "who waits for its turn may want anything"},
 	"internal/storemode":           {[]string{"internal/memo", "rules", "store"}, "what stores are told of rules follows from these alone"},
 	".":                            {[]string{"internal/ledger", "internal/once", "internal/orphans", "internal/sleep", "internal/stopwatch", "internal/storemode", "limit", "descriptor", "rules", "store", "switches", "tenant", "trace", "repeat", "reservation", "trial", "verdict", "internal/memo"}, "the engine knows no wire, no telemetry and no single store"},
 	"internal/rulesource":          {[]string{"rules", "rules/rulefile", "internal/regular"}, "where rule bytes come from is no matter of those who decide"},

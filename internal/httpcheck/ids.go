@@ -9,9 +9,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/internal/strictjson"
-	"github.com/headgate/headgate/internal/turns"
 	"github.com/headgate/headgate/repeat"
-	"github.com/headgate/headgate/store"
 )
 
 // Repeater is a Checker that also decides checks with an id once, as headgate.Door does: ids
@@ -47,23 +45,13 @@ func (h *handler) decide(ctx context.Context, c *call, responses []headgate.Resp
 	if onlyReports(c.decoder.requests) {
 		ctx = context.WithoutCancel(ctx)
 	}
-	ctx, end := h.inTurn(ctx)
+	ctx, end := h.options.Turns.Begin(ctx)
 	defer end()
 	err := h.ask(ctx, c, responses)
 	if err == nil {
 		err = httpanswer.Heard(ctx, responses)
 	}
 	return err
-}
-
-// inTurn returns ctx for decisions that take a turn when they wait for the store, and what ends
-// that turn.
-func (h *handler) inTurn(ctx context.Context) (taking context.Context, end func()) {
-	if h.options.Turns == nil {
-		return ctx, func() {}
-	}
-	turn := new(turns.Turn)
-	return store.OnWait(ctx, func() { turn.Take(ctx, h.options.Turns) }), turn.End
 }
 
 // onlyReports reports whether no request asks whether something may pass.

@@ -47,7 +47,7 @@ func (h *reservations) reserve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	resp := c.response()
-	ctx, end := h.inTurn(r.Context())
+	ctx, end := h.options.Turns.Begin(r.Context())
 	defer end()
 	made, err := c.reserver().Reserve(ctx, &d.requests[0], d.reservation, resp)
 	if err == nil {
@@ -87,7 +87,7 @@ func (h *reservations) settle(w http.ResponseWriter, r *http.Request, path strin
 		return
 	}
 	resp := c.response()
-	ctx, end := h.inTurn(context.WithoutCancel(r.Context()))
+	ctx, end := h.options.Turns.Begin(context.WithoutCancel(r.Context()))
 	defer end()
 	outcome, err := do(ctx, c.reserver(), &s, resp)
 	if err != nil {

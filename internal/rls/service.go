@@ -11,7 +11,6 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/httpanswer"
-	"github.com/headgate/headgate/internal/turns"
 	"github.com/headgate/headgate/store"
 )
 
@@ -81,9 +80,9 @@ func (s *service) shouldRateLimit(ctx context.Context, c *call) error {
 	c.from = Caller{ctx: ctx}
 	err := s.prepare(c)
 	if err == nil {
-		var turn turns.Turn
-		defer turn.End()
-		err = s.decide(store.OnWait(ctx, func() { turn.Take(ctx, s.options.Turns) }), c)
+		taking, end := s.options.Turns.Begin(ctx)
+		defer end()
+		err = s.decide(taking, c)
 	}
 	if err == nil {
 		err = s.conclude(c)

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/headgate/headgate/store"
 )
 
 const (
@@ -74,6 +76,16 @@ func (p *Turns) enter(ctx context.Context) bool {
 type Turn struct {
 	once sync.Once
 	of   *Turns // nil without a place
+}
+
+// Begin returns ctx for decisions that take a turn when they wait for the store, and what ends that
+// turn.
+func (p *Turns) Begin(ctx context.Context) (taking context.Context, end func()) {
+	if p == nil {
+		return ctx, func() {}
+	}
+	t := new(Turn)
+	return store.OnWait(ctx, func() { t.Take(ctx, p) }), t.End
 }
 
 // Take waits until there is a place for t: who came first gets the next. It returns without one
