@@ -321,7 +321,7 @@ func TestRaise(t *testing.T) {
 
 // Every page says that a drill lasts, and an admin ends it there.
 func TestN6DrillIsOnEveryPage(t *testing.T) {
-	newStage(t, "--store", testserver.Redis(t, testserver.RedisConfig{}).URL()).play("drill.mjs")
+	newStage(t, "--store", testserver.Redis(t, testserver.RedisConfig{}).URL(), "--store-budget", "5s").play("drill.mjs")
 }
 
 // An admin writes rules, is told what is wrong and where, reviews what they would change, saves them,
