@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 // takes has a turn of its own that lasts, and returns how long it waited for that and whether it
@@ -17,7 +19,7 @@ func takes(ctx context.Context, places *Turns, lasts time.Duration) (waited time
 	start := time.Now()
 	turn.Take(ctx, places)
 	waited, had = time.Since(start), turn.of != nil
-	time.Sleep(lasts)
+	_ = sleep.For(context.WithoutCancel(ctx), lasts)
 	return waited, had
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/store"
 )
 
@@ -42,7 +43,7 @@ func TestNobodyWaitsForFew(t *testing.T) {
 				var group sync.WaitGroup
 				for id, after := range tc.come {
 					group.Go(func() {
-						time.Sleep(after)
+						_ = sleep.For(t.Context(), after)
 						takes := []store.Take{{Key: fmt.Append(nil, id), Limit: perMinute, Hits: 1}}
 						if err := c.Take(t.Context(), takes, make([]store.Result, 1)); err != nil {
 							t.Error(err)

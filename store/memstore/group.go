@@ -13,7 +13,7 @@ import (
 // after what it will change was written down. If one is denied, all is undone
 // from the last to the first. A dry run is decided likewise, whatever it says, and
 // then undone. Nobody sees what is undone, because the group holds the locks of all
-// its shards. While it waits for one it holds none, see lockAll.
+// its shards: see lockAll.
 type group struct {
 	asks   []ask
 	shards []uint64 // indexes, ascending, each once
