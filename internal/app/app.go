@@ -121,7 +121,6 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 	if err != nil {
 		return nil, err
 	}
-	envoy.Turns = p.turns(&s.Settings)
 	// Over HTTP a rule that fails closed is 503, never to be mistaken for a
 	// limit that is used up, whatever Envoy is told.
 	inJSON := envoy
@@ -137,7 +136,7 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 		Parts:   []openapi.Part{rls.DescribeJSON(), explain.Describe()},
 		Ready:   p.health.ready,
 		Now:     p.stack.wall.Now,
-		Turns:   envoy.Turns,
+		Turns:   p.doors.turns,
 	})
 	if err != nil {
 		return nil, err
@@ -174,11 +173,11 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 }
 
 // turns returns the places of requests that wait for the store; nil where none does.
-func (p *process) turns(s *config.Settings) *turns.Turns {
-	if s.Store.Scheme() == "memory" {
+func (p *process) turns() *turns.Turns {
+	if p.settings.Store.Scheme() == "memory" {
 		return nil
 	}
-	places := turns.New(s.StoreBudget)
+	places := turns.New(p.settings.StoreBudget)
 	p.metrics.WatchTurns(func() telemetry.Turns { return telemetry.Turns(places.Stats()) })
 	return places
 }
@@ -197,6 +196,7 @@ func (p *process) guardHost(s *config.Serve, next http.Handler) http.Handler {
 func (p *process) rlsOptions(s *config.Serve, answer httpanswer.Options) (rls.Options, error) {
 	o := rls.Options{
 		Checker:         p.doors.openRaw("grpc", headgate.Rights{}),
+		Turns:           p.doors.turns,
 		Admit:           rls.Callers(p.gate(entrance{callers.GRPC, s.GRPCAddr, "grpc", decides})),
 		Compat:          s.EnvoyCompat(),
 		ClosedAsError:   s.RLSClosed == "error",

@@ -80,6 +80,7 @@ func (p *process) gateways(s *config.Serve, answer httpanswer.Options, envoy *rl
 		Checker:   p.doors.open("auth", headgate.Rights{Check: true}),
 		Extractor: source.Extractor,
 		Answer:    encoder,
+		Turns:     p.doors.turns,
 		Peers:     forwardauth.NewPeers(peers),
 		Enter:     asks,
 		Domain:    s.AuthDomain,

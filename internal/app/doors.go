@@ -10,6 +10,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/internal/turns"
 )
 
 // doors are the ways in to the limiter, one for each front: no front that answers a
@@ -20,6 +21,8 @@ type doors struct {
 	keys    *keys
 	// answersLast is for how long the answers to checks with an id are remembered.
 	answersLast time.Duration
+	// turns are the places of decisions that wait for the store; nil has places for all.
+	turns *turns.Turns
 
 	mu     sync.Mutex
 	fronts []*frontDoor

@@ -71,6 +71,34 @@ func TestFrontsAskThroughDoors(t *testing.T) {
 	}
 }
 
+// TestFrontsTakeTurns: every front that decides is given the places of this process.
+func TestFrontsTakeTurns(t *testing.T) {
+	want := map[string]bool{"rls.Options": false, "httpcheck.Options": false, "respfront.Options": false, "forwardauth.Options": false}
+	for _, name := range []string{"app.go", "auth.go", "redis.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			options, ok := n.(*ast.CompositeLit)
+			if !ok {
+				return true
+			}
+			for _, e := range options.Elts {
+				if e, ok := e.(*ast.KeyValueExpr); ok && text(e.Key) == "Turns" && text(e.Value) == "p.doors.turns" {
+					want[text(options.Type)] = true
+				}
+			}
+			return true
+		})
+	}
+	for options, has := range want {
+		if !has {
+			t.Errorf("%s has no p.doors.turns; hint: requests of that front wait for the store without bound", options)
+		}
+	}
+}
+
 // text is a name with its selectors, "" for any other expression.
 func text(e ast.Expr) string {
 	switch e := e.(type) {

@@ -25,6 +25,7 @@ func (p *process) redis(s *config.Serve, answer httpanswer.Options) ([]front, er
 	answers, err := respfront.New(respfront.Options{
 		Entrance: respfront.Callers(p.gate(entrance{callers.Redis, s.RedisAddr, "redis", decides})),
 		Answer:   answer,
+		Turns:    p.doors.turns,
 		OnPanic: func(cause any, stack []byte) {
 			p.observer.Panicked(fmt.Errorf("while answering a client of Redis: %v\n%s", cause, stack))
 		},

@@ -16,6 +16,7 @@ import (
 	"github.com/headgate/headgate/internal/admission"
 	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/internal/turns"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/trace"
 )
@@ -29,6 +30,8 @@ type Options struct {
 	Answer    *httpanswer.Encoder
 	// Peers may ask.
 	Peers Peers
+	// Turns are the places of requests that wait for the store; nil has places for all.
+	Turns *turns.Turns
 	// IDHeader is the header field of sub-requests that has the id of the check (see
 	// headgate.Limiter.CheckOnce), set by the gateway and nobody else; "" is none.
 	IDHeader string

@@ -23,14 +23,16 @@ func (a *Authorizer) check(original *http.Request, c *call) error {
 			return err
 		}
 	}
+	ctx, end := a.options.Turns.Begin(original.Context())
+	defer end()
 	if id == "" {
-		return a.options.Checker.Check(original.Context(), c.requests[:], c.responses[:])
+		return a.options.Checker.Check(ctx, c.requests[:], c.responses[:])
 	}
 	repeater, ok := a.options.Checker.(Repeater)
 	if !ok {
 		return repeat.ErrNoStore
 	}
-	return repeater.CheckOnce(original.Context(), c.requests[:], []string{id}, c.responses[:])
+	return repeater.CheckOnce(ctx, c.requests[:], []string{id}, c.responses[:])
 }
 
 // idOf returns the id of the check, "" if it has none. A field that is there twice is

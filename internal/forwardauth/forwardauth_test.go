@@ -19,6 +19,7 @@ import (
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/forwardauth"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/internal/turns"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/rulefile"
@@ -111,6 +112,7 @@ type setup struct {
 	extractor *identity.Extractor
 	observer  headgate.Observer
 	idHeader  string
+	turns     *turns.Turns
 }
 
 func (s setup) make(t testing.TB) *forwardauth.Authorizer {
@@ -148,7 +150,7 @@ func (s setup) make(t testing.TB) *forwardauth.Authorizer {
 	}
 	a, err := forwardauth.New(forwardauth.Options{
 		Checker: s.checker, Extractor: s.extractor, Answer: encoder, Peers: forwardauth.NewPeers(peers),
-		Domain: s.domain, Rules: func() *rules.Set { return set }, OnTrouble: s.onTrouble, Now: s.now, IDHeader: s.idHeader,
+		Domain: s.domain, Rules: func() *rules.Set { return set }, OnTrouble: s.onTrouble, Now: s.now, IDHeader: s.idHeader, Turns: s.turns,
 	})
 	if err != nil {
 		t.Fatal(err)

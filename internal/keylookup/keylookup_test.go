@@ -35,16 +35,13 @@ func newService(t *testing.T) *service {
 	return s
 }
 
-// looking is a Lookup that runs, with a clock of the test.
-func looking(t *testing.T, s *service) (l *Lookup, advance func(time.Duration)) {
+// looking is a Lookup that runs.
+func looking(t *testing.T, s *service) *Lookup {
 	t.Helper()
 	l, err := New(s.URL + "/keys/{hash}?secret=hush")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var passed atomic.Int64
-	start := time.Now()
-	l.now = func() time.Time { return start.Add(time.Duration(passed.Load())) }
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -55,7 +52,7 @@ func looking(t *testing.T, s *service) (l *Lookup, advance func(time.Duration)) 
 		cancel()
 		<-done
 	})
-	return l, func(d time.Duration) { passed.Add(int64(d)) }
+	return l
 }
 
 // TestLookup: the first look says that nobody can say; then the answer counts for its
@@ -63,60 +60,66 @@ func looking(t *testing.T, s *service) (l *Lookup, advance func(time.Duration)) 
 func TestLookup(t *testing.T) {
 	s := newService(t)
 	s.status.Store("/keys/good", http.StatusNoContent)
-	l, advance := looking(t, s)
-	if l.Known("good") || !l.Unsure("good") {
-		t.Error("known before anybody was asked")
+	l, advance := still(t, s.URL)
+	// look is what is said of a key before and after those that wait were asked about.
+	look := func(name string) (before, after string) {
+		before = standingOf(l, name)
+		for len(l.asks) > 0 {
+			l.ask(t.Context(), <-l.asks)
+		}
+		return before, standingOf(l, name)
 	}
-	eventually.True(t, "good is known", func() bool { return l.Known("good") })
-	eventually.True(t, "bad is not", func() bool { return !l.Known("bad") && !l.Unsure("bad") })
+	expect := func(name, before, after string) {
+		t.Helper()
+		if b, a := look(name); b != before || a != after {
+			t.Errorf("%s is %s, then %s, not %s, then %s", name, b, a, before, after)
+		}
+	}
+	expect("good", unsure, known)
+	expect("bad", unsure, unknown)
 	asked := s.asked.Load()
 	for range 100 {
-		l.Known("good")
-		l.Unsure("bad")
+		expect("good", known, known)
+		expect("bad", unknown, unknown)
 	}
 	if got := s.asked.Load(); got != asked {
 		t.Errorf("asked %d times more", got-asked)
 	}
 	s.status.Store("/keys/bad", http.StatusOK)
 	advance(unknownFor)
-	eventually.True(t, "bad was given to someone", func() bool {
-		if !l.Known("bad") && !l.Unsure("bad") {
-			advance(unknownFor) // an answer of before was still on its way, and counts for its time
-		}
-		return l.Known("bad")
-	})
+	expect("bad", unsure, known)
 
 	// It does not answer any more.
 	for _, key := range []string{"good", "bad", "new"} {
 		s.status.Store("/keys/"+key, http.StatusInternalServerError)
 	}
 	advance(knownFor)
-	eventually.True(t, "there was no answer", func() bool {
-		l.Known("good")
-		l.mu.RLock()
-		fresh := l.now().Before(l.known["good"].ask)
-		l.mu.RUnlock()
-		none := l.Counts().Unanswered > 0
-		if fresh && !none {
-			advance(knownFor) // an answer of before was still on its way, and counts for its time
-		}
-		return none
-	})
-	if !l.Known("good") || l.Unsure("good") {
-		t.Error("a known key is not known when nobody answers")
+	expect("good", known, known)
+	if got := l.Counts().Unanswered; got != 1 {
+		t.Errorf("%d questions without an answer", got)
 	}
-	before := l.Counts().Unanswered
-	eventually.True(t, "nobody could say", func() bool { l.Known("new"); return l.Counts().Unanswered > before })
-	if l.Known("new") || !l.Unsure("new") {
-		t.Error("a key that nobody was asked about is unknown")
+	expect("new", unsure, unsure)
+	if got := l.Counts().Unanswered; got != 2 {
+		t.Errorf("%d questions without an answer", got)
 	}
 	advance(keptFor)
-	if l.Known("good") || !l.Unsure("good") {
-		t.Error("a key is known for ever")
-	}
+	expect("good", unsure, unsure)
 	s.status.Store("/keys/good", http.StatusGone)
 	advance(unansweredFor)
-	eventually.True(t, "good was taken back", func() bool { return !l.Known("good") && !l.Unsure("good") })
+	expect("good", unsure, unknown)
+}
+
+// What is said of a key.
+const known, unknown, unsure = "known", "unknown", "not sure"
+
+func standingOf(l *Lookup, name string) string {
+	switch k, u := l.Known(name), l.Unsure(name); {
+	case k:
+		return known
+	case u:
+		return unsure
+	}
+	return unknown
 }
 
 // TestLookupIsBounded: keys without end take no memory without end, and push out none
@@ -141,7 +144,7 @@ func TestLookupIsBounded(t *testing.T) {
 func TestLookupTellsOfTrouble(t *testing.T) {
 	s := newService(t)
 	s.status.Store("/keys/a", http.StatusTeapot)
-	l, _ := looking(t, s)
+	l := looking(t, s)
 	var mu sync.Mutex
 	var told []string
 	l.OnTrouble = func(err error) {

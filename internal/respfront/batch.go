@@ -6,6 +6,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/turns"
 	"github.com/headgate/headgate/store"
 )
 
@@ -85,8 +86,10 @@ func (b *batch) clear() {
 	b.requests, b.kind, b.id = b.requests[:0], 0, ""
 }
 
-// decide asks c about all checks.
-func (b *batch) decide(ctx context.Context, c Checker) error {
+// decide asks c about all checks, which take one turn.
+func (b *batch) decide(ctx context.Context, places *turns.Turns, c Checker) error {
+	ctx, end := places.Begin(ctx)
+	defer end()
 	responses := b.responses[:len(b.requests)]
 	if b.id != "" {
 		return c.CheckOnce(ctx, b.requests, []string{b.id}, responses)
@@ -103,7 +106,7 @@ func (s *session) decide() {
 	defer b.clear()
 	checker, err := s.enter()
 	if err == nil {
-		if err = b.decide(s.server.ctx, checker); err != nil {
+		if err = b.decide(s.server.ctx, s.server.turns, checker); err != nil {
 			err = refuse("%s %v", refusalKind(err), err)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/internal/inlet"
 	"github.com/headgate/headgate/internal/memo"
+	"github.com/headgate/headgate/internal/turns"
 	"github.com/headgate/headgate/limit"
 )
 
@@ -42,6 +43,8 @@ type Options struct {
 	// Answer is how long denials are said to last, for HEADGATE.CHECK, and which time of
 	// reset is told. The zero value is usable.
 	Answer httpanswer.Options
+	// Turns are the places of commands that wait for the store; nil has places for all.
+	Turns *turns.Turns
 	// OnPanic is told of a panic, which ends its connection; required.
 	OnPanic func(cause any, stack []byte)
 }
@@ -50,6 +53,7 @@ type Options struct {
 type Server struct {
 	entrance Entrance
 	encoder  *httpanswer.Encoder
+	turns    *turns.Turns
 	onPanic  func(cause any, stack []byte)
 	limits   *memo.Memo[rate, *limit.Limit]
 	commands []command
@@ -79,7 +83,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		entrance: o.Entrance, encoder: encoder, onPanic: o.OnPanic, limits: memo.New(maxLimits, compile),
+		entrance: o.Entrance, encoder: encoder, turns: o.Turns, onPanic: o.OnPanic, limits: memo.New(maxLimits, compile),
 		started: time.Now(), sessions: map[*session]struct{}{}, commands: allCommands(),
 	}
 	s.counts.of = make([]atomic.Uint64, len(s.commands))

@@ -20,6 +20,7 @@ import (
 	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/respfront"
+	"github.com/headgate/headgate/internal/turns"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/rulefile"
@@ -54,6 +55,7 @@ type bench struct {
 	callers   *callers.File
 	refused   *refusals.Log
 	server    *respfront.Server
+	places    *turns.Turns
 	addr      string
 	// stop ends the server.
 	stop func()
@@ -67,6 +69,7 @@ type counted struct {
 }
 
 func (c counted) Take(ctx context.Context, takes []store.Take, results []store.Result) {
+	store.Waits(ctx)
 	c.b.asked.Add(1)
 	if c.b.broken.Load() {
 		for i := range results {
@@ -85,7 +88,7 @@ func newBench(t *testing.T, file string, rights headgate.Rights) *bench {
 
 func newBenchOf(t *testing.T, rulesFile rulefile.File, file string, rights headgate.Rights) *bench {
 	t.Helper()
-	b := &bench{t: t, refused: refusals.New(refusals.Options{})}
+	b := &bench{t: t, refused: refusals.New(refusals.Options{}), places: turns.New(time.Millisecond)}
 	b.now.Store(int64(noon))
 	memory, err := memstore.New(memstore.Options{Now: func() limit.Micros { return limit.Micros(b.now.Load()) }})
 	if err != nil {
@@ -110,6 +113,7 @@ func newBenchOf(t *testing.T, rulesFile rulefile.File, file string, rights headg
 				return limiter.Door(headgate.DoorOptions{Name: "redis", Rights: r})
 			},
 		}))},
+		Turns:   b.places,
 		OnPanic: func(any, []byte) { b.panics.Add(1) },
 	})
 	if err != nil {

@@ -32,11 +32,13 @@ type Asked struct {
 
 // Decide decides all of asked for who makes the call of ctx. It tells answered of those that
 // have their answers as they get them, some at a time and never two times at once, and returns
-// when all have. What it tells may be asked for their answers until it returns.
+// when all have. They take one turn at the store. What it tells may be asked for their answers until it returns.
 func (r *Rounds) Decide(ctx context.Context, asked []*Asked, answered func([]*Asked)) {
 	round := rounds.Get().(*round)
 	defer round.release()
-	round.service, round.ctx = r.service, ctx
+	taking, end := r.service.options.Turns.Begin(ctx)
+	defer end()
+	round.service, round.ctx = r.service, taking
 	for i := range asked {
 		asked[i].call = round.add(asked[i].Message, Caller{ctx: ctx, fields: callerFields{ctx}}, asked[i].Deadline)
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/turns"
 )
@@ -44,5 +46,33 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 				l.ended()
 			}
 		})
+	}
+}
+
+// TestRoundsWaitForTheirTurn: requests that are decided together wait for one place, and give it
+// back.
+func TestRoundsWaitForTheirTurn(t *testing.T) {
+	places, taken := allTaken(t)
+	b := &batcher{letGo: make(chan struct{})}
+	close(b.letGo)
+	rounds := NewRounds(Options{Checker: b, Turns: places})
+	waits, err := proto.Marshal(request("d", entries("k", "wait")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // on one place
+		asked := []*Asked{{Message: waits}, {Message: waits}}
+		answered := make(chan int, len(asked))
+		go rounds.Decide(t.Context(), asked, func(some []*Asked) { answered <- len(some) })
+		eventually.True(t, "one waits for a place", func() bool { return places.Stats().Waiting == 1 })
+		if len(answered) > 0 {
+			t.Error("answered while there is no place")
+		}
+		taken[0].End()
+		for n := 0; n < len(asked); {
+			n += <-answered
+		}
+		taken[0] = turns.Turn{}
+		taken[0].Take(t.Context(), places)
 	}
 }

@@ -37,7 +37,7 @@ var (
 		"Calls for requests in flight, by operation (renew, release) and outcome (done, degraded: the store could not).",
 		[]string{"op", "outcome"}, nil)
 	decisionDuration = prometheus.NewDesc("headgate_decision_duration_seconds",
-		"Time to decide a call with all of its requests, the store included. Of calls below 20 us, one in 16 is timed and stands for the others.", nil, nil)
+		"Time to decide a call with all of its requests, the store and the wait for a turn there included. Of calls below 20 us, one in 16 is timed and stands for the others.", nil, nil)
 	retryAfter = prometheus.NewDesc("headgate_retry_after_seconds",
 		"What denied requests are told to wait; requests that can never pass are not counted.", nil, nil)
 	remainingRatio = prometheus.NewDesc("headgate_remaining_ratio",

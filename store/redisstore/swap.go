@@ -29,12 +29,12 @@ var _ store.Swapper = (*Store)(nil)
 
 // Swap implements store.Swapper for all who use this Redis with this prefix. Values whose
 // hashes lead to the same tag are one call of one script, up to 64 of them; those of other
-// shards are asked side by side. It lasts no longer than the budget.
+// shards are asked side by side. It lasts as long as a Take may: see conn.Patience.
 func (s *Store) Swap(ctx context.Context, swaps []store.Swap, answers []store.Swapped) {
 	store.Waits(ctx)
-	ctx, cancel := context.WithTimeout(ctx, s.options.Budget)
-	defer cancel()
-	deadline, _ := ctx.Deadline()
+	p := conn.NewPatience(ctx, s.late, time.Now(), s.options.Budget)
+	defer p.End()
+	deadline, _ := p.Deadline()
 	var (
 		parts []*swapCall
 		last  = map[int]*swapCall{} // by tag
@@ -53,7 +53,7 @@ func (s *Store) Swap(ctx context.Context, swaps []store.Swap, answers []store.Sw
 		}
 		c.add(&swaps[i], &answers[i])
 	}
-	s.runSwaps(ctx, parts)
+	s.runSwaps(p, parts)
 }
 
 // swapCall is a call of swaps of values of one tag.
@@ -78,12 +78,7 @@ func (c *swapCall) add(s *store.Swap, answer *store.Swapped) {
 }
 
 // runSwaps makes calls, at several shards side by side.
-func (s *Store) runSwaps(ctx context.Context, calls []*swapCall) {
-	if len(calls) == 1 { // most are
-		calls[0].run(ctx)
-		s.finishSwaps(ctx, calls[0])
-		return
-	}
+func (s *Store) runSwaps(p *conn.Patience, calls []*swapCall) {
 	each := map[*shard][]*swapCall{}
 	for _, c := range calls {
 		at, fault := s.shard(c.tag)
@@ -95,7 +90,12 @@ func (s *Store) runSwaps(ctx context.Context, calls []*swapCall) {
 	}
 	var asking sync.WaitGroup
 	for at, some := range each {
-		asking.Go(func() { s.runSwapsAt(ctx, at, some) })
+		p.Asks(at.Server)
+		if len(each) == 1 { // most are
+			s.runSwapsAt(p, at, some)
+		} else {
+			asking.Go(func() { s.runSwapsAt(p, at, some) })
+		}
 	}
 	asking.Wait()
 }
