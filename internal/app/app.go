@@ -95,7 +95,7 @@ func Run(ctx context.Context, s config.Serve, o Options) error {
 		return err
 	}
 	p.tellKeys()
-	p.doors.answersLast = s.CheckIDTime
+	p.doors.answersLast, p.doors.turns = s.CheckIDTime, p.turns()
 	fronts, err := p.fronts(&s)
 	if err != nil {
 		return err

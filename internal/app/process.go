@@ -174,7 +174,7 @@ func (p *process) assemble() error {
 		return err
 	}
 	p.usage = tenantusage.New(tenantusage.Options{Limiter: p.limiter, Store: p.stack, Peeks: p.stack.peeks})
-	p.doors.limiter, p.doors.logger, p.doors.keys, p.doors.turns = p.limiter, p.logger, p.keys, p.turns()
+	p.doors.limiter, p.doors.logger, p.doors.keys = p.limiter, p.logger, p.keys
 	p.metrics.WatchRefused(p.doors.refused)
 	p.metrics.WatchCandidates(p.limiter.Candidates)
 	p.metrics.WatchReservations(p.limiter.Reservations)
