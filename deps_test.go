@@ -91,6 +91,7 @@ var rooms = map[string]struct {
 	"internal/respfront":           {[]string{"internal/turns", "internal/callers", "internal/httpanswer", "internal/inlet", "internal/memo", "internal/refusals", ".", "limit", "descriptor", "repeat", "store"}, "a way in asks a small Checker and knows no other way in"},
 	"internal/loadgen":             {[]string{".", "descriptor", "limit", "rules", "store/memstore", "internal/sleep"}, "what a server answers is judged by the rules alone"},
 	"internal/openapi":             {nil, "documents are made of types, whoever sends them"},
+	"internal/turns/turnstest":     {[]string{"internal/turns", "store", "store/memstore"}, "tests of turns need places and a store that waits, whoever takes them"},
 	"internal/openapi/openapitest": {nil, "answers are held against a document by what it says alone"},
 	"internal/yamlfile/slips":      {[]string{"internal/yamlfile"}, "files are broken alike, whoever reads them"},
 	"internal/memo":                {nil, "what was made of small keys is remembered, whatever it is"},

@@ -4,14 +4,12 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/headgate/headgate"
-	"github.com/headgate/headgate/internal/turns"
+	"github.com/headgate/headgate/internal/turns/turnstest"
 	"github.com/headgate/headgate/store"
 )
 
@@ -30,12 +28,8 @@ func (waiter) Check(ctx context.Context, requests []headgate.Request, responses 
 // gives its place back.
 func TestChecksWaitForTheirTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		places := turns.New(time.Millisecond)
-		taken := make([]turns.Turn, 64*runtime.GOMAXPROCS(0))
-		for i := range taken {
-			taken[i].Take(t.Context(), places)
-		}
-		h, err := NewHandler(Options{Checker: waiter{}, Turns: places})
+		places := turnstest.NewFull(t.Context())
+		h, err := NewHandler(Options{Checker: waiter{}, Turns: places.Turns})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +52,7 @@ func TestChecksWaitForTheirTurn(t *testing.T) {
 		if check("other"); answered != 0 {
 			t.Error("a check waits for the store without a place")
 		}
-		taken[0].End()
+		places.Free()
 		if synctest.Wait(); answered != 3 {
 			t.Errorf("%d are answered when there is a place, want 3", answered)
 		}

@@ -21,7 +21,7 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newBenchOf(t, rulefile.File{Name: "quickstart.yaml", Data: rules}, "", everyRight).dial()
+	c := newBenchOf(t, rulefile.File{Name: "quickstart.yaml", Data: rules}, "", everyRight, nil).dial()
 	asked := 0
 	for _, block := range regexp.MustCompile("(?s)```redis\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		for _, example := range strings.Split(block[1], "> ")[1:] {

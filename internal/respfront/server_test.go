@@ -55,7 +55,6 @@ type bench struct {
 	callers   *callers.File
 	refused   *refusals.Log
 	server    *respfront.Server
-	places    *turns.Turns
 	addr      string
 	// stop ends the server.
 	stop func()
@@ -83,12 +82,12 @@ func (c counted) Take(ctx context.Context, takes []store.Take, results []store.R
 // newBench starts a server. Callers are those of the file; without one everybody has rights.
 func newBench(t *testing.T, file string, rights headgate.Rights) *bench {
 	t.Helper()
-	return newBenchOf(t, rulefile.File{Name: "api.yaml", Data: []byte(ruleText)}, file, rights)
+	return newBenchOf(t, rulefile.File{Name: "api.yaml", Data: []byte(ruleText)}, file, rights, nil)
 }
 
-func newBenchOf(t *testing.T, rulesFile rulefile.File, file string, rights headgate.Rights) *bench {
+func newBenchOf(t *testing.T, rulesFile rulefile.File, file string, rights headgate.Rights, places *turns.Turns) *bench {
 	t.Helper()
-	b := &bench{t: t, refused: refusals.New(refusals.Options{}), places: turns.New(time.Millisecond)}
+	b := &bench{t: t, refused: refusals.New(refusals.Options{})}
 	b.now.Store(int64(noon))
 	memory, err := memstore.New(memstore.Options{Now: func() limit.Micros { return limit.Micros(b.now.Load()) }})
 	if err != nil {
@@ -113,7 +112,7 @@ func newBenchOf(t *testing.T, rulesFile rulefile.File, file string, rights headg
 				return limiter.Door(headgate.DoorOptions{Name: "redis", Rights: r})
 			},
 		}))},
-		Turns:   b.places,
+		Turns:   places,
 		OnPanic: func(any, []byte) { b.panics.Add(1) },
 	})
 	if err != nil {

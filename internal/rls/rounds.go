@@ -32,7 +32,8 @@ type Asked struct {
 
 // Decide decides all of asked for who makes the call of ctx. It tells answered of those that
 // have their answers as they get them, some at a time and never two times at once, and returns
-// when all have. They take one turn at the store. What it tells may be asked for their answers until it returns.
+// when all have. They take one turn at the store. What it tells may be asked for their answers
+// until it returns.
 func (r *Rounds) Decide(ctx context.Context, asked []*Asked, answered func([]*Asked)) {
 	round := rounds.Get().(*round)
 	defer round.release()

@@ -4,10 +4,9 @@
 // Options.Flights are in the air, or these have fewer than Options.Few callers
 // aboard; what comes meanwhile leaves together as soon as one of them is back. So
 // nobody waits when there is little to do, and the batches grow by themselves with
-// the load. There is no timer and no goroutine
-// behind it: the first caller of a flight flies it, for itself and all who are
-// aboard, and when it is back sends off those who have come since, with the
-// first of them in its place.
+// the load. There is no timer and no goroutine behind it: the first caller of a
+// flight flies it, for itself and all who are aboard, and when it is back sends off
+// those who have come since, with the first of them in its place.
 //
 // Every caller has its own deadline. One whose context ends while it waits goes
 // away, and nothing of its takes is touched afterwards: a flight with several
