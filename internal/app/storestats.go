@@ -26,7 +26,7 @@ func redisShards(stats redisstore.Stats) []shardState {
 		shards[i] = shardState{state: s.Breaker, opened: s.Opened, fault: s.Fault, Shard: telemetry.Shard{
 			Addr: s.Addr, Connected: s.Connected, Breaker: breakerStates[s.Breaker], InFlight: s.InFlight,
 			Calls: s.Calls, Failures: s.Failures, Refused: s.Refused, Late: s.Late, Redirected: s.Redirected, Reseeded: s.Reseeded,
-			Overdue: s.Overdue, Starved: s.Starved, Took: s.Took, Flights: s.Merged.Flights, Callers: s.Merged.Callers, Takes: s.Merged.Takes,
+			Overdue: s.Overdue, Starved: s.Starved, Took: s.Took, Flights: s.Merged.Flights, Callers: s.Merged.Callers, Takes: s.Merged.Questions,
 		}}
 	}
 	return shards

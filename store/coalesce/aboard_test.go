@@ -12,10 +12,10 @@ import (
 // A flight ends by the earliest deadline aboard, whenever its caller came.
 func TestTheEarliestDeadlineAboardCounts(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	aboard := func(left time.Duration) *job {
-		return &job{takes: make([]store.Take, 1), deadline: now.Add(left), cost: 1, likeness: uint64(left)}
+	aboard := func(left time.Duration) *job[store.Take, store.Result] {
+		return &job[store.Take, store.Result]{questions: make([]store.Take, 1), deadline: now.Add(left), load: Load{Cost: 1}}
 	}
-	var f flight
+	var f flight[store.Take, store.Result]
 	for _, left := range []time.Duration{15 * time.Millisecond, 20 * time.Millisecond, 12 * time.Millisecond, 14 * time.Millisecond} {
 		if !f.join(aboard(left), now, 16) {
 			t.Fatalf("no room for one with %v left", left)
@@ -34,12 +34,12 @@ func TestTheEarliestDeadlineAboardCounts(t *testing.T) {
 func TestACallerStaysWhileItIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inAir, land := make(chan struct{}), make(chan struct{})
-		c := New(Options{Flights: 1, Fly: func(context.Context, []store.Take, []store.Result) {
+		c := newTakes(func(context.Context, []store.Take, []store.Result) {
 			inAir <- struct{}{}
 			<-land
-		}})
+		}, Options{Flights: 1})
 		take := func(ctx context.Context) error {
-			return c.Take(ctx, []store.Take{{Key: []byte("key"), Limit: perMinute, Hits: 1}}, make([]store.Result, 1))
+			return c.Ask(ctx, []store.Take{{Key: []byte("key"), Limit: perMinute, Hits: 1}}, make([]store.Result, 1))
 		}
 		go take(t.Context())
 		<-inAir

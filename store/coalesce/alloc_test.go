@@ -28,7 +28,7 @@ type crew struct {
 	done  sync.WaitGroup
 }
 
-func newCrew(t testing.TB, c *Coalescer, size int) *crew {
+func newCrew(t testing.TB, c *Coalescer[store.Take, store.Result], size int) *crew {
 	crew := &crew{start: make([]chan struct{}, size)}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	t.Cleanup(cancel)
@@ -39,7 +39,7 @@ func newCrew(t testing.TB, c *Coalescer, size int) *crew {
 			takes := []store.Take{{Key: fmt.Appendf(nil, "key %d", id), Limit: perMinute, Hits: 1}}
 			results := make([]store.Result, 1)
 			for range crew.start[id] {
-				if err := c.Take(ctx, takes, results); err != nil || !results[0].Allowed {
+				if err := c.Ask(ctx, takes, results); err != nil || !results[0].Allowed {
 					t.Errorf("%+v, %v", results[0], err)
 				}
 				crew.done.Done()
@@ -58,10 +58,10 @@ func (c *crew) takeOnce() {
 }
 
 func TestTakeDoesNotAllocate(t *testing.T) {
-	c := New(Options{Fly: instant, MaxCost: 8})
+	c := newTakes(instant, Options{MaxCost: 8})
 	takes, results := []store.Take{{Key: []byte("key"), Limit: perMinute, Hits: 1}}, make([]store.Result, 1)
 	alone := alloctest.PerRun(1000, func() {
-		if err := c.Take(context.Background(), takes, results); err != nil {
+		if err := c.Ask(context.Background(), takes, results); err != nil {
 			t.Error(err)
 		}
 	})
@@ -85,19 +85,19 @@ func TestTakeDoesNotAllocate(t *testing.T) {
 func BenchmarkTake(b *testing.B) {
 	for _, callers := range []int{1, 32} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
-			c := New(Options{Fly: instant})
+			c := newTakes(instant, Options{})
 			b.ReportAllocs()
 			b.SetParallelism(max(callers/runtime.GOMAXPROCS(0), 1))
 			b.RunParallel(func(pb *testing.PB) {
 				takes, results := []store.Take{{Key: []byte("key"), Limit: perMinute, Hits: 1}}, make([]store.Result, 1)
 				for pb.Next() {
-					if err := c.Take(context.Background(), takes, results); err != nil {
+					if err := c.Ask(context.Background(), takes, results); err != nil {
 						b.Error(err)
 					}
 				}
 			})
 			s := c.Stats()
-			b.ReportMetric(float64(s.Takes)/float64(s.Flights), "takes/flight")
+			b.ReportMetric(float64(s.Questions)/float64(s.Flights), "takes/flight")
 		})
 	}
 }

@@ -25,6 +25,11 @@ var (
 	ban       = limit.Must(limit.Spec{Algorithm: limit.Ban, Quota: 30, Period: time.Hour, BanFor: time.Hour})
 )
 
+// newTakes joins takes that cost 1 each.
+func newTakes(fly Fly[store.Take, store.Result], o Options) *Coalescer[store.Take, store.Result] {
+	return New(Takes(func(*limit.Limit) int { return 1 }), fly, o)
+}
+
 func fixedStore(t *testing.T) *memstore.Store {
 	t.Helper()
 	s, err := memstore.New(memstore.Options{Now: func() limit.Micros { return 1_763_666_315_123_456 }})
@@ -63,7 +68,7 @@ func (l *logbook) fly(ctx context.Context, takes []store.Take, results []store.R
 // the other, in the order of the flights.
 func TestEqualsOneAtATime(t *testing.T) {
 	book := &logbook{store: fixedStore(t)}
-	c := New(Options{Fly: book.fly, Cost: func(*limit.Limit) int { return 1 }})
+	c := newTakes(book.fly, Options{})
 	type call struct {
 		takes   []store.Take
 		results []store.Result
@@ -85,7 +90,7 @@ func TestEqualsOneAtATime(t *testing.T) {
 	for id := range callers {
 		group.Go(func() {
 			for r := range all[id] {
-				if err := c.Take(t.Context(), all[id][r].takes, all[id][r].results); err != nil {
+				if err := c.Ask(t.Context(), all[id][r].takes, all[id][r].results); err != nil {
 					t.Error(err)
 				}
 			}
@@ -117,7 +122,7 @@ func TestEqualsOneAtATime(t *testing.T) {
 		at += len(want)
 	}
 	s := c.Stats()
-	if s.Callers != callers*rounds || s.Takes != uint64(len(book.names)) || s.Largest != book.most || s.Waiting != 0 {
+	if s.Callers != callers*rounds || s.Questions != uint64(len(book.names)) || s.Largest != book.most || s.Waiting != 0 {
 		t.Errorf("counted %+v; there were %d takes, at most %d in a flight", s, len(book.names), book.most)
 	}
 	if allowed == 0 || denied == 0 || book.most < 6 {
@@ -180,7 +185,9 @@ func (s *slow) fly(ctx context.Context, takes []store.Take, results []store.Resu
 			results[i] = store.Result{Decision: limit.Decision{Allowed: true, Remaining: takes[i].Hits}}
 		}
 	case <-ctx.Done():
-		refuse(results, ctx.Err())
+		for i := range results {
+			results[i] = store.Result{Err: ctx.Err()}
+		}
 	}
 }
 
@@ -189,7 +196,7 @@ func (s *slow) fly(ctx context.Context, takes []store.Take, results []store.Resu
 func TestNobodyWaitsWhenIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{lasts: 10 * time.Millisecond}
-		c := New(Options{Fly: s.fly})
+		c := newTakes(s.fly, Options{})
 		start := time.Now()
 		var group sync.WaitGroup
 		come := func(id int, after, want time.Duration) {
@@ -197,7 +204,7 @@ func TestNobodyWaitsWhenIdle(t *testing.T) {
 				time.Sleep(after)
 				takes := []store.Take{{Key: fmt.Append(nil, id), Limit: perMinute, Hits: int64(id)}}
 				results := make([]store.Result, 1)
-				if err := c.Take(t.Context(), takes, results); err != nil || results[0].Remaining != int64(id) {
+				if err := c.Ask(t.Context(), takes, results); err != nil || results[0].Remaining != int64(id) {
 					t.Errorf("caller %d: %+v, %v", id, results[0], err)
 				}
 				if took := time.Since(start); took != want {
@@ -220,7 +227,7 @@ func TestNobodyWaitsWhenIdle(t *testing.T) {
 		if got, want := fmt.Sprint(s.sizes), "[1 1 5 2 1]"; got != want {
 			t.Errorf("flights of %s takes, want %s", got, want)
 		}
-		if s := c.Stats(); s.Flights != 5 || s.Takes != 10 || s.Callers != 10 || s.Largest != 5 || s.Left != 0 || s.Waiting != 0 {
+		if s := c.Stats(); s.Flights != 5 || s.Questions != 10 || s.Callers != 10 || s.Largest != 5 || s.Left != 0 || s.Waiting != 0 {
 			t.Errorf("counted %+v", s)
 		}
 	})
@@ -230,7 +237,7 @@ func TestNobodyWaitsWhenIdle(t *testing.T) {
 func TestHurriedCallersFlyAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{lasts: 10 * time.Millisecond}
-		c := New(Options{Fly: s.fly, Flights: 1})
+		c := newTakes(s.fly, Options{Flights: 1})
 		var group sync.WaitGroup
 		come := func(id int, patience time.Duration, want error) {
 			group.Go(func() {
@@ -242,7 +249,7 @@ func TestHurriedCallersFlyAlone(t *testing.T) {
 					defer cancel()
 				}
 				results := make([]store.Result, 1)
-				err := c.Take(ctx, []store.Take{{Key: fmt.Append(nil, id), Limit: perMinute}}, results)
+				err := c.Ask(ctx, []store.Take{{Key: fmt.Append(nil, id), Limit: perMinute}}, results)
 				if err == nil {
 					err = results[0].Err
 				}
@@ -270,7 +277,7 @@ func TestHurriedCallersFlyAlone(t *testing.T) {
 func TestFlightHasADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{lasts: time.Hour}
-		c := New(Options{Fly: s.fly, Flights: 1})
+		c := newTakes(s.fly, Options{Flights: 1})
 		start := time.Now()
 		var group sync.WaitGroup
 		for id := range 6 {
@@ -279,7 +286,7 @@ func TestFlightHasADeadline(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 				defer cancel()
 				results := make([]store.Result, 1)
-				err := c.Take(ctx, []store.Take{{Key: fmt.Append(nil, id), Limit: perMinute}}, results)
+				err := c.Ask(ctx, []store.Take{{Key: fmt.Append(nil, id), Limit: perMinute}}, results)
 				if err == nil {
 					err = results[0].Err
 				}
@@ -341,7 +348,7 @@ func (e *echo) fly(ctx context.Context, takes []store.Take, results []store.Resu
 func TestCallersThatLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &echo{t: t}
-		c := New(Options{Fly: e.fly})
+		c := newTakes(e.fly, Options{})
 		var group sync.WaitGroup
 		var answers, gone atomic.Int64
 		for id := range 100 {
@@ -360,7 +367,7 @@ func TestCallersThatLeave(t *testing.T) {
 					results := make([]store.Result, len(takes))
 					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 					stop := time.AfterFunc(time.Duration(random.IntN(8000))*time.Microsecond, cancel)
-					if err := c.Take(ctx, takes, results); err == nil {
+					if err := c.Ask(ctx, takes, results); err == nil {
 						answers.Add(1)
 						for i := range takes {
 							if results[i].Remaining != takes[i].Hits {
@@ -394,19 +401,19 @@ func TestCallersThatLeave(t *testing.T) {
 func TestPanicLosesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		flights := 0
-		c := New(Options{Flights: 1, Fly: func(_ context.Context, takes []store.Take, results []store.Result) {
+		c := newTakes(func(_ context.Context, takes []store.Take, results []store.Result) {
 			time.Sleep(time.Millisecond)
 			flights++
 			if flights == 1 || len(takes) > 1 {
 				panic("out of luck")
 			}
-		}})
+		}, Options{Flights: 1})
 		var group sync.WaitGroup
 		var failed atomic.Int32
 		for id := range 5 {
 			group.Go(func() {
 				results := make([]store.Result, 1)
-				if err := c.Take(t.Context(), []store.Take{{Key: fmt.Append(nil, id), Limit: perMinute}}, results); err != nil {
+				if err := c.Ask(t.Context(), []store.Take{{Key: fmt.Append(nil, id), Limit: perMinute}}, results); err != nil {
 					t.Error(err)
 				}
 				if errors.Is(results[0].Err, ErrPanic) && store.ReasonOf(results[0].Err) == store.Internal {
@@ -419,7 +426,7 @@ func TestPanicLosesNobody(t *testing.T) {
 			t.Errorf("%d callers were told of a panic, in %d flights", failed.Load(), flights)
 		}
 		results := make([]store.Result, 1)
-		if err := c.Take(t.Context(), []store.Take{{Limit: perMinute}}, results); err != nil || results[0].Err != nil {
+		if err := c.Ask(t.Context(), []store.Take{{Limit: perMinute}}, results); err != nil || results[0].Err != nil {
 			t.Errorf("afterwards: %+v, %v", results[0], err)
 		}
 	})
@@ -429,12 +436,12 @@ func TestPanicLosesNobody(t *testing.T) {
 func TestMaxCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{lasts: time.Millisecond}
-		c := New(Options{Fly: s.fly, Flights: 1, MaxCost: 10, Cost: func(l *limit.Limit) int {
+		c := New(Takes(func(l *limit.Limit) int {
 			if l == perHour {
 				return 4
 			}
 			return 1
-		}})
+		}), s.fly, Options{Flights: 1, MaxCost: 10})
 		var group sync.WaitGroup
 		come := func(key string, l *limit.Limit, n int) {
 			group.Go(func() {
@@ -442,7 +449,7 @@ func TestMaxCost(t *testing.T) {
 				for i := range takes {
 					takes[i] = store.Take{Key: []byte(key), Limit: l, Hits: 1, Group: 1}
 				}
-				if err := c.Take(t.Context(), takes, make([]store.Result, n)); err != nil {
+				if err := c.Ask(t.Context(), takes, make([]store.Result, n)); err != nil {
 					t.Error(err)
 				}
 			})
@@ -467,7 +474,7 @@ func TestMaxCost(t *testing.T) {
 func TestDryRunsFlyAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{lasts: time.Millisecond}
-		c := New(Options{Fly: s.fly, Flights: 1})
+		c := newTakes(s.fly, Options{Flights: 1})
 		var group sync.WaitGroup
 		come := func(dry bool, n int) {
 			group.Go(func() {
@@ -475,7 +482,7 @@ func TestDryRunsFlyAlone(t *testing.T) {
 				for i := range takes {
 					takes[i] = store.Take{Key: []byte("key"), Limit: perMinute, Hits: 1, DryRun: dry}
 				}
-				if err := c.Take(t.Context(), takes, make([]store.Result, n)); err != nil {
+				if err := c.Ask(t.Context(), takes, make([]store.Result, n)); err != nil {
 					t.Error(err)
 				}
 			})
@@ -496,12 +503,12 @@ func TestDryRunsFlyAlone(t *testing.T) {
 func TestTooManyWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{lasts: time.Millisecond}
-		c := New(Options{Fly: s.fly, MaxWaiting: 3})
+		c := newTakes(s.fly, Options{MaxWaiting: 3})
 		var refused atomic.Int32
 		for range 10 {
 			go func() {
 				results := make([]store.Result, 1)
-				if err := c.Take(t.Context(), []store.Take{{Limit: perMinute}}, results); errors.Is(err, ErrFull) && results[0].Err == err {
+				if err := c.Ask(t.Context(), []store.Take{{Limit: perMinute}}, results); errors.Is(err, ErrFull) && results[0].Err == err {
 					refused.Add(1)
 				}
 			}()

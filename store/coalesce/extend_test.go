@@ -46,19 +46,18 @@ func TestFlightsGoOn(t *testing.T) {
 				asked, first := 0, make(chan struct{})
 				var took time.Duration
 				began := time.Now()
-				co := New(Options{
+				co := newTakes(func(ctx context.Context, takes []store.Take, results []store.Result) {
+					if len(takes) == 1 {
+						<-first
+						return
+					}
+					<-ctx.Done()
+					took = time.Since(began)
+					if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+						t.Errorf("the flight ended with %v", ctx.Err())
+					}
+				}, Options{
 					Flights: 1,
-					Fly: func(ctx context.Context, takes []store.Take, results []store.Result) {
-						if len(takes) == 1 {
-							<-first
-							return
-						}
-						<-ctx.Done()
-						took = time.Since(began)
-						if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-							t.Errorf("the flight ended with %v", ctx.Err())
-						}
-					},
 					Extend: func(due, last time.Time) time.Duration {
 						asked++
 						if due.Sub(began) != 20*ms || last.Sub(began) != min(40*ms, c.second) {
@@ -69,7 +68,7 @@ func TestFlightsGoOn(t *testing.T) {
 				})
 				take := func(ctx context.Context) {
 					takes := []store.Take{{Key: []byte("key"), Limit: limit.Must(limit.PerHour(10)), Hits: 1}}
-					_ = co.Take(ctx, takes, make([]store.Result, 1)) // what it ends with is not the question
+					_ = co.Ask(ctx, takes, make([]store.Result, 1)) // what it ends with is not the question
 				}
 				go take(t.Context())
 				synctest.Wait()
@@ -115,13 +114,13 @@ func TestAPatientLeavesByEitherEnd(t *testing.T) {
 	for _, want := range []error{context.Canceled, context.DeadlineExceeded} {
 		synctest.Test(t, func(t *testing.T) {
 			first := make(chan struct{})
-			co := New(Options{Flights: 1, Fly: func(context.Context, []store.Take, []store.Result) { <-first }})
+			co := newTakes(func(context.Context, []store.Take, []store.Result) { <-first }, Options{Flights: 1})
 			takes := []store.Take{{Key: []byte("key"), Limit: limit.Must(limit.PerHour(10)), Hits: 1}}
-			go func() { _ = co.Take(context.Background(), takes, make([]store.Result, 1)) }()
+			go func() { _ = co.Ask(context.Background(), takes, make([]store.Result, 1)) }()
 			synctest.Wait()
 			e := twoEnds{lastingFor(t, time.Minute, time.Hour), make(chan struct{}), make(chan struct{})}
 			got := make(chan error, 1)
-			go func() { got <- co.Take(e, takes, make([]store.Result, 1)) }()
+			go func() { got <- co.Ask(e, takes, make([]store.Result, 1)) }()
 			synctest.Wait()
 			if want == context.Canceled {
 				close(e.caller)

@@ -38,14 +38,14 @@ func TestNobodyWaitsForFew(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &slow{lasts: 10 * ms}
-				c := New(Options{Fly: s.fly, Flights: 2, Few: tc.few})
+				c := newTakes(s.fly, Options{Flights: 2, Few: tc.few})
 				start := time.Now()
 				var group sync.WaitGroup
 				for id, after := range tc.come {
 					group.Go(func() {
 						_ = sleep.For(t.Context(), after)
 						takes := []store.Take{{Key: fmt.Append(nil, id), Limit: perMinute, Hits: 1}}
-						if err := c.Take(t.Context(), takes, make([]store.Result, 1)); err != nil {
+						if err := c.Ask(t.Context(), takes, make([]store.Result, 1)); err != nil {
 							t.Error(err)
 						}
 						if took := time.Since(start); took != tc.back[id] {
@@ -66,7 +66,7 @@ func TestNobodyWaitsForFew(t *testing.T) {
 func TestAllWhoMayLeaveDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{lasts: time.Millisecond}
-		c := New(Options{Fly: s.fly, Flights: 1, Few: 2, MaxCost: 2})
+		c := newTakes(s.fly, Options{Flights: 1, Few: 2, MaxCost: 2})
 		start := time.Now()
 		var group sync.WaitGroup
 		come := func(takes int, want time.Duration) {
@@ -75,7 +75,7 @@ func TestAllWhoMayLeaveDo(t *testing.T) {
 				for i := range batch {
 					batch[i] = store.Take{Key: []byte("key"), Limit: perMinute, Hits: 1}
 				}
-				if err := c.Take(t.Context(), batch, make([]store.Result, takes)); err != nil {
+				if err := c.Ask(t.Context(), batch, make([]store.Result, takes)); err != nil {
 					t.Error(err)
 				}
 				if took := time.Since(start); took != want {

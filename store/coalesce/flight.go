@@ -2,32 +2,30 @@ package coalesce
 
 import (
 	"context"
-	"hash/maphash"
+	"slices"
 	"sync"
 	"time"
-
-	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/store"
 )
 
 // flight is one call of Fly. One with a single job uses what its caller gave;
 // one with several has copies.
-type flight struct {
-	jobs    []*job
-	kinds   []kind // of the jobs
-	spare   []*job // see arrange
-	cost    int
-	takesOf int // takes of the jobs
+type flight[Q, A any] struct {
+	jobs  []*job[Q, A]
+	kinds []kind       // of the jobs
+	spare []*job[Q, A] // see arrange
+	cost  int
+	asked int // questions of the jobs
+	bytes int // of their copies
 	// soonest and latest are the ends of what the deadlines aboard leave;
 	// endless says that there are none.
 	soonest, latest time.Duration
 	endless         bool
 	deadline, last  time.Time // the earliest of those aboard
 
-	takes   []store.Take
-	results []store.Result
-	keys    []byte
-	ctx     *flightContext
+	questions []Q
+	answers   []A
+	room      []byte
+	ctx       *flightContext
 }
 
 // kind is a likeness and how many jobs have it.
@@ -37,22 +35,22 @@ type kind struct {
 }
 
 // join takes j aboard if there is room and their times left are similar.
-func (f *flight) join(j *job, now time.Time, maxCost int) bool {
+func (f *flight[Q, A]) join(j *job[Q, A], now time.Time, maxCost int) bool {
 	endless, left := j.deadline.IsZero(), j.deadline.Sub(now)
 	if len(f.jobs) == 0 {
 		f.endless, f.soonest, f.latest, f.deadline, f.last = endless, left, left, j.deadline, j.last
 	}
-	cost := j.cost
-	at, known := f.kindOf(j.likeness)
+	cost := j.load.Cost
+	at, known := f.kindOf(j.load.Likeness)
 	if known {
 		cost = 0
 	}
 	soonest, latest := min(f.soonest, left), max(f.latest, left)
 	if len(f.jobs) > 0 {
-		if f.cost+cost > maxCost || f.takesOf+len(j.takes) > MaxTakes || f.endless != endless {
+		if f.cost+cost > maxCost || f.asked+len(j.questions) > MaxQuestions || f.endless != endless {
 			return false
 		}
-		if j.dry || f.jobs[0].dry {
+		if j.load.Alone || f.jobs[0].load.Alone {
 			return false
 		}
 		if !endless && latest > spread*max(soonest, 0) {
@@ -68,9 +66,10 @@ func (f *flight) join(j *job, now time.Time, maxCost int) bool {
 	f.soonest, f.latest = soonest, latest
 	f.jobs = append(f.jobs, j)
 	f.cost += cost
-	f.takesOf += len(j.takes)
+	f.asked += len(j.questions)
+	f.bytes += j.load.Bytes
 	if !known {
-		f.kinds = append(f.kinds, kind{likeness: j.likeness})
+		f.kinds = append(f.kinds, kind{likeness: j.load.Likeness})
 	}
 	f.kinds[at].jobs++
 	j.kind = at
@@ -79,9 +78,9 @@ func (f *flight) join(j *job, now time.Time, maxCost int) bool {
 
 // kindOf looks through the few kinds that MaxCost allows, and returns the place
 // of a likeness among them, or the next free one.
-func (f *flight) kindOf(likeness uint64) (at int, known bool) {
+func (f *flight[Q, A]) kindOf(likeness uint64) (at int, known bool) {
 	for i := range f.kinds {
-		if f.kinds[i].likeness == likeness {
+		if likeness != 0 && f.kinds[i].likeness == likeness {
 			return i, true
 		}
 	}
@@ -90,7 +89,7 @@ func (f *flight) kindOf(likeness uint64) (at int, known bool) {
 
 // arrange puts jobs that say the same one after the other, so that Fly finds them
 // together. The first job stays the first.
-func (f *flight) arrange() {
+func (f *flight[Q, A]) arrange() {
 	if len(f.kinds) == len(f.jobs) {
 		return
 	}
@@ -107,38 +106,20 @@ func (f *flight) arrange() {
 	clear(f.spare)
 }
 
-// copyTakes copies the takes and keys of all aboard, n takes, and numbers their
-// groups anew. Callers cannot leave meanwhile.
-func (f *flight) copyTakes(n int) {
-	group := uint32(0)
+// load copies the questions of all aboard, n in all. Callers cannot leave meanwhile.
+func (f *flight[Q, A]) load(cargo Cargo[Q, A], n int) {
+	f.room = slices.Grow(f.room, f.bytes) // copies refer to it: it does not move
 	for _, j := range f.jobs {
-		for from, to := 0, 0; from < len(j.takes); from = to {
-			to = store.GroupEnd(j.takes, from)
-			group++
-			for _, t := range j.takes[from:to] {
-				if t.Group != 0 {
-					t.Group = group
-				}
-				f.keys = append(f.keys, t.Key...)
-				f.takes = append(f.takes, t)
-			}
-		}
+		f.questions, f.room = cargo.Copy(f.questions, f.room, j.questions)
 	}
-	// The copies stay in place only from here on.
-	at := 0
-	for i := range f.takes {
-		end := at + len(f.takes[i].Key)
-		f.takes[i].Key = f.keys[at:end:end]
-		at = end
+	if cap(f.answers) < n {
+		f.answers = make([]A, n, max(n, 2*cap(f.answers)))
 	}
-	if cap(f.results) < n {
-		f.results = make([]store.Result, n, max(n, 2*cap(f.results)))
-	}
-	f.results = f.results[:n]
+	f.answers = f.answers[:n]
 }
 
 // context returns the context of a flight with several aboard.
-func (f *flight) context(extend func(due, last time.Time) time.Duration) context.Context {
+func (f *flight[Q, A]) context(extend func(due, last time.Time) time.Duration) context.Context {
 	if f.deadline.IsZero() {
 		return context.Background()
 	}
@@ -149,27 +130,18 @@ func (f *flight) context(extend func(due, last time.Time) time.Duration) context
 	return f.ctx
 }
 
-// fail answers all aboard with err.
-func (f *flight) fail(err error) {
-	if len(f.jobs) == 1 {
-		refuse(f.jobs[0].results, err)
-	} else {
-		refuse(f.results, err)
-	}
-}
-
-// land gives the results to those who still wait for them, and makes f ready
+// land gives the answers to those who still wait for them, and makes f ready
 // for another use. Its first job, who flew it, needs no call.
-func (f *flight) land(c *Coalescer) {
+func (f *flight[Q, A]) land(c *Coalescer[Q, A]) {
 	if f.ctx != nil && !f.ctx.stop() {
 		f.ctx = nil
 	}
 	from := 0
 	for i, j := range f.jobs {
-		to := from + len(j.takes)
+		to := from + len(j.questions)
 		if j.state.CompareAndSwap(boarded, answered) {
 			if len(f.jobs) > 1 {
-				copy(j.results, f.results[from:to])
+				copy(j.answers, f.answers[from:to])
 			}
 			if i > 0 {
 				j.wake <- nil
@@ -180,14 +152,14 @@ func (f *flight) land(c *Coalescer) {
 		from = to
 	}
 	clear(f.jobs)
-	clear(f.takes)
-	clear(f.results)
-	if cap(f.keys) > keptBytes {
-		f.keys = nil
+	clear(f.questions)
+	clear(f.answers)
+	if cap(f.room) > keptBytes {
+		f.room = nil
 	}
-	*f = flight{
-		jobs: f.jobs[:0], kinds: f.kinds[:0], spare: f.spare[:0], takes: f.takes[:0],
-		results: f.results[:0], keys: f.keys[:0], ctx: f.ctx,
+	*f = flight[Q, A]{
+		jobs: f.jobs[:0], kinds: f.kinds[:0], spare: f.spare[:0], questions: f.questions[:0],
+		answers: f.answers[:0], room: f.room[:0], ctx: f.ctx,
 	}
 }
 
@@ -259,32 +231,3 @@ func (c *flightContext) Err() error {
 
 // Value implements context.Context. A flight belongs to no caller.
 func (c *flightContext) Value(any) any { return nil }
-
-// likenessOf returns the same for takes that say the same. A take on slots of
-// concurrency is about its own hold, and so it is like no other request's; hits
-// on a ban, which change nothing, are all alike. That others share it by chance is
-// harmless: their cost is then not counted.
-func likenessOf(seed maphash.Seed, takes []store.Take) uint64 {
-	type part struct {
-		before, key uint64
-		limit       *limit.Limit
-		hits        int64
-		hold        limit.Hold
-		op          store.Op
-		shadow      bool
-		grouped     bool
-	}
-	var h uint64
-	for i := range takes {
-		t := &takes[i]
-		hits, hold := t.Hits, limit.Hold(0)
-		switch {
-		case t.Limit.Algorithm == limit.Concurrency:
-			hold = t.Hold
-		case t.Limit.Algorithm == limit.Ban && t.Op == store.Hit:
-			hits = min(hits, 1)
-		}
-		h = maphash.Comparable(seed, part{h, maphash.Bytes(seed, t.Key), t.Limit, hits, hold, t.Op, t.Shadow, t.Group != 0})
-	}
-	return h
-}

@@ -52,6 +52,14 @@ func (c *caller) tag(hash keyHash) int {
 	return tagOf(hash)
 }
 
+// keyTag is tag for a key, which it hashes only where that matters.
+func (c *caller) keyTag(key []byte) int {
+	if len(c.prefixes) == 1 {
+		return 0
+	}
+	return tagOf(hashOf(key))
+}
+
 // prefix returns what stands before the hash in the name of a bucket. It is the
 // same for all buckets that one call may carry.
 func (c *caller) prefix(hash keyHash) string { return c.prefixes[c.tag(hash)] }

@@ -237,8 +237,8 @@ func TestBatchesLeaveTogether(t *testing.T) {
 			t.Fatalf("take %d: %+v", i, r)
 		}
 	}
-	if m := s.Stats().Shards[0].Merged; m.Flights != 1 || m.Takes != uint64(len(takes)) {
-		t.Errorf("%d flights of %d takes, want one of %d", m.Flights, m.Takes, len(takes))
+	if m := s.Stats().Shards[0].Merged; m.Flights != 1 || m.Questions != uint64(len(takes)) {
+		t.Errorf("%d flights of %d takes, want one of %d", m.Flights, m.Questions, len(takes))
 	}
 }
 

@@ -65,7 +65,7 @@ func (s *Store) Lease(ctx context.Context, requests []store.LeaseRequest, grants
 			peeks = append(peeks, i)
 			continue
 		}
-		tag := s.tag(hashOf(requests[i].Key))
+		tag := s.keyTag(requests[i].Key)
 		byTag[tag] = append(byTag[tag], i)
 	}
 	var others sync.WaitGroup

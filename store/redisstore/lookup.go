@@ -45,7 +45,7 @@ func (s *Store) Lookup(ctx context.Context, key []byte) (Bucket, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.options.Budget)
 	defer cancel()
 	b := Bucket{Name: s.Name(key)}
-	sh, fault := s.shard(s.tag(hashOf(key)))
+	sh, fault := s.shard(s.keyTag(key))
 	if fault != nil {
 		return b, fault
 	}

@@ -101,7 +101,7 @@ type peekPart struct {
 // parts divides takes by the primaries that have them.
 func (p *Peeks) parts(takes []store.Take) (parts []peekPart) {
 	for i := range takes {
-		at, _ := p.store.shard(p.store.tag(hashOf(takes[i].Key)))
+		at, _ := p.store.shard(p.store.keyTag(takes[i].Key))
 		n := slices.IndexFunc(parts, func(part peekPart) bool { return part.at == at })
 		if n < 0 {
 			n, parts = len(parts), append(parts, peekPart{at: at})
@@ -178,7 +178,7 @@ type question struct {
 func (p *Peeks) questions(part *peekPart, takes []store.Take) (asked []*question) {
 	byTag := map[int][]int{}
 	for _, i := range part.takes {
-		tag := p.store.tag(hashOf(takes[i].Key))
+		tag := p.store.keyTag(takes[i].Key)
 		byTag[tag] = append(byTag[tag], i)
 	}
 	for tag, of := range byTag {

@@ -64,7 +64,7 @@ func New(o Options) (*Store, error) {
 func (s *Store) openShard(o *Options, lost func()) *shard {
 	sh := &shard{Server: conn.OpenServer(o, s.late, lost)}
 	if !s.options.NoCoalescing {
-		sh.merge = s.newCoalescer(sh)
+		sh.takes, sh.swaps = s.newTakeJoiner(sh), s.newSwapJoiner(sh)
 	}
 	return sh
 }

@@ -53,20 +53,17 @@ type recorder struct {
 // has been joined by the one and is merged by the other.
 func (r *recorder) watch(s *Store) {
 	r.keys = map[string][]byte{}
-	s.only.merge = coalesce.New(coalesce.Options{
-		MaxCost: maxKeys, Cost: costOf,
-		Fly: func(ctx context.Context, takes []store.Take, results []store.Result) {
-			deadline, _ := ctx.Deadline()
-			for part := (spread.Part{Takes: takes, Results: results}); len(part.Takes) > 0; {
-				c := s.nextCall(s.only, &part, deadline)
-				c.run(ctx)
-				s.finish(ctx, c)
-				if c.err == nil {
-					r.record(c.now, c.body.(*takeBody))
-				}
+	s.only.takes = coalesce.New(coalesce.Takes(costOf), func(ctx context.Context, takes []store.Take, results []store.Result) {
+		deadline, _ := ctx.Deadline()
+		for part := (spread.Part{Takes: takes, Results: results}); len(part.Takes) > 0; {
+			c := s.nextCall(s.only, &part, deadline)
+			c.run(ctx)
+			s.finish(ctx, c)
+			if c.err == nil {
+				r.record(c.now, c.body.(*takeBody))
 			}
-		},
-	})
+		}
+	}, coalesce.Options{MaxCost: maxKeys})
 }
 
 // record copies what one call was about.
@@ -135,7 +132,7 @@ func TestReplay(t *testing.T) {
 		t.Errorf("of %d decisions %d were denials, %d in groups, %d joined with others on their key: the load shows too little",
 			model.decisions, model.denied, model.grouped, model.merged)
 	}
-	stats := s.only.merge.Stats()
+	stats := s.only.takes.Stats()
 	t.Logf("%d decisions of %d callers in %d script calls equal the model: %d denied, %d in groups, %d joined with others on their key, %d calls in the same microsecond as another; seed %d, %v",
 		model.decisions, stats.Callers, model.calls, model.denied, model.grouped, model.merged, model.ties, seed, time.Since(start).Round(time.Second))
 }

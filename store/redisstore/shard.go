@@ -1,9 +1,11 @@
 package redisstore
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/coalesce"
 	"github.com/headgate/headgate/store/redisstore/conn"
 )
@@ -11,7 +13,9 @@ import (
 // shard is one server that has buckets, and what is counted of the calls there.
 type shard struct {
 	*conn.Server
-	merge *coalesce.Coalescer // nil without coalescing
+	// takes and swaps join those of many callers; nil without coalescing.
+	takes *coalesce.Coalescer[store.Take, store.Result]
+	swaps *coalesce.Coalescer[store.Swap, store.Swapped]
 	calls struct{ late, redirected, reseeded atomic.Uint64 }
 }
 
@@ -36,8 +40,17 @@ func (sh *shard) snapshot(now time.Time) ShardStats {
 		Redirected: sh.calls.redirected.Load(),
 		Reseeded:   sh.calls.reseeded.Load(),
 	}
-	if sh.merge != nil {
-		stats.Merged = sh.merge.Stats()
+	if sh.takes != nil {
+		stats.Merged = sh.takes.Stats()
 	}
 	return stats
+}
+
+// joinFault is the error of an operation whose caller has not been answered together with
+// others.
+func (sh *shard) joinFault(op string, err error) *store.Error {
+	if errors.Is(err, coalesce.ErrFull) {
+		err = conn.ErrTooMany
+	}
+	return sh.Fault(op, err)
 }

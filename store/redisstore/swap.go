@@ -4,12 +4,14 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/headgate/headgate/internal/resp"
 
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/coalesce"
 	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
@@ -27,33 +29,127 @@ var swapScript = newScript(func() string { return luaSwap })
 
 var _ store.Swapper = (*Store)(nil)
 
-// Swap implements store.Swapper for all who use this Redis with this prefix. Values whose
-// hashes lead to the same tag are one call of one script, up to 64 of them; those of other
-// shards are asked side by side. It lasts as long as a Take may: see conn.Patience.
+// Swap implements store.Swapper for all who use this Redis with this prefix. Swaps of many
+// callers at a time share calls, as takes do. Values whose hashes lead to the same tag are
+// one call of one script, up to 64 of them; those of other shards are asked side by side. It
+// lasts as long as a Take may: see conn.Patience.
 func (s *Store) Swap(ctx context.Context, swaps []store.Swap, answers []store.Swapped) {
 	store.Waits(ctx)
 	p := conn.NewPatience(ctx, s.late, time.Now(), s.options.Budget)
 	defer p.End()
-	deadline, _ := p.Deadline()
-	var (
-		parts []*swapCall
-		last  = map[int]*swapCall{} // by tag
-	)
+	if at := s.oneSwapShard(swaps); at != nil {
+		s.swapAt(p, at, swaps, answers)
+		return
+	}
+	var asking sync.WaitGroup
+	for _, part := range s.swapParts(swaps, answers) {
+		asking.Go(func() {
+			s.swapAt(p, part.at, part.swaps, part.answers)
+			for i, place := range part.places {
+				answers[place] = part.answers[i]
+			}
+		})
+	}
+	asking.Wait()
+}
+
+// oneSwapShard returns the shard that has all values of a batch; nil if there is none, or if
+// something is wrong with a swap.
+func (s *Store) oneSwapShard(swaps []store.Swap) *shard {
+	var one *shard
 	for i := range swaps {
-		if fault := swaps[i].Fault(); fault != nil {
-			fault.Store = s.options.String()
+		at, fault := s.swapShard(&swaps[i])
+		if fault != nil || i > 0 && at != one {
+			return nil
+		}
+		one = at
+	}
+	return one
+}
+
+// swapPart is the swaps of a batch that one shard has, and their places in it.
+type swapPart struct {
+	at      *shard
+	swaps   []store.Swap
+	answers []store.Swapped
+	places  []int
+}
+
+// swapParts returns the parts of a batch. What no shard can be asked is answered.
+func (s *Store) swapParts(swaps []store.Swap, answers []store.Swapped) []*swapPart {
+	var parts []*swapPart
+	for i := range swaps {
+		at, fault := s.swapShard(&swaps[i])
+		if fault != nil {
 			answers[i] = store.Swapped{Err: fault}
 			continue
 		}
-		tag := s.tag(hashOf(swaps[i].Key))
+		n := slices.IndexFunc(parts, func(p *swapPart) bool { return p.at == at })
+		if n < 0 {
+			n, parts = len(parts), append(parts, &swapPart{at: at})
+		}
+		part := parts[n]
+		part.swaps, part.places = append(part.swaps, swaps[i]), append(part.places, i)
+	}
+	for _, part := range parts {
+		part.answers = make([]store.Swapped, len(part.swaps))
+	}
+	return parts
+}
+
+// swapShard returns who has the value of a swap, or what is wrong with it.
+func (s *Store) swapShard(swap *store.Swap) (*shard, *store.Error) {
+	if fault := swap.Fault(); fault != nil {
+		fault.Store = s.options.String()
+		return nil, fault
+	}
+	return s.shard(s.keyTag(swap.Key))
+}
+
+// newSwapJoiner joins the swaps of many callers at a shard.
+func (s *Store) newSwapJoiner(sh *shard) *coalesce.Coalescer[store.Swap, store.Swapped] {
+	send := func(ctx context.Context, swaps []store.Swap, answers []store.Swapped) {
+		s.sendSwaps(ctx, sh, swaps, answers)
+	}
+	return coalesce.New(coalesce.Swaps(), send, coalesce.Options{Flights: maxPipelines, Few: fewCallers, MaxCost: maxSwaps, Extend: sh.Extend})
+}
+
+// swapAt makes the swaps of one shard, together with those of others if there is time for
+// that.
+func (s *Store) swapAt(ctx *conn.Patience, at *shard, swaps []store.Swap, answers []store.Swapped) {
+	ctx.Asks(at.Server)
+	if at.swaps == nil || !timeToJoin(ctx) || len(swaps) > maxSwaps {
+		s.sendSwaps(ctx, at, swaps, answers)
+	} else if err := at.swaps.Ask(ctx, swaps, answers); err != nil {
+		fault := at.joinFault("swap", err)
+		for i := range answers {
+			answers[i] = store.Swapped{Err: fault}
+		}
+	}
+}
+
+// sendSwaps makes swaps at one shard by calls that leave together.
+func (s *Store) sendSwaps(ctx context.Context, at *shard, swaps []store.Swap, answers []store.Swapped) {
+	deadline, _ := ctx.Deadline()
+	var (
+		calls   []*swapCall
+		leaving []*call
+	)
+	last := map[int]*swapCall{} // by tag
+	for i := range swaps {
+		tag := s.keyTag(swaps[i].Key)
 		c := last[tag]
 		if c == nil || len(c.swaps) == maxSwaps {
-			c = s.newSwapCall(tag, deadline)
-			parts, last[tag] = append(parts, c), c
+			c = s.newSwapCall(at, tag, deadline)
+			last[tag] = c
+			calls, leaving = append(calls, c), append(leaving, &c.call)
 		}
 		c.add(&swaps[i], &answers[i])
 	}
-	s.runSwaps(p, parts)
+	pipeline(ctx, at, leaving)
+	for _, c := range calls {
+		s.finishSwaps(ctx, c)
+	}
 }
 
 // swapCall is a call of swaps of values of one tag.
@@ -64,8 +160,8 @@ type swapCall struct {
 	answers []*store.Swapped
 }
 
-func (s *Store) newSwapCall(tag int, deadline time.Time) *swapCall {
-	c := &swapCall{call: call{caller: &s.caller, script: swapScript, tag: tag, deadline: deadline}}
+func (s *Store) newSwapCall(at *shard, tag int, deadline time.Time) *swapCall {
+	c := &swapCall{call: call{caller: &s.caller, script: swapScript, at: at, tag: tag, deadline: deadline}}
 	c.said.read, c.body = c.readAnswers, &c.said
 	return c
 }
@@ -77,59 +173,21 @@ func (c *swapCall) add(s *store.Swap, answer *store.Swapped) {
 	c.said.args = append(c.said.args, string(s.Old), string(s.New), decimal(max(microsOf(s.TTL), 1)))
 }
 
-// runSwaps makes calls, at several shards side by side.
-func (s *Store) runSwaps(p *conn.Patience, calls []*swapCall) {
-	each := map[*shard][]*swapCall{}
-	for _, c := range calls {
-		at, fault := s.shard(c.tag)
-		if fault != nil {
-			c.failSwaps(fault)
-			continue
-		}
-		each[at] = append(each[at], c)
-	}
-	var asking sync.WaitGroup
-	for at, some := range each {
-		p.Asks(at.Server)
-		if len(each) == 1 { // most are
-			s.runSwapsAt(p, at, some)
-		} else {
-			asking.Go(func() { s.runSwapsAt(p, at, some) })
-		}
-	}
-	asking.Wait()
-}
-
-// runSwapsAt makes calls at one shard, which leave together.
-func (s *Store) runSwapsAt(ctx context.Context, at *shard, calls []*swapCall) {
-	leaving := make([]*call, len(calls))
-	for i, c := range calls {
-		c.at, leaving[i] = at, &c.call
-	}
-	pipeline(ctx, at, leaving)
-	for _, c := range calls {
-		s.finishSwaps(ctx, c)
-	}
-}
-
 // finishSwaps ends a call that has its outcome. Where its values lie on two servers
 // because their slot is being moved, each of them is asked for alone.
 func (s *Store) finishSwaps(ctx context.Context, c *swapCall) {
 	if errors.Is(c.err, conn.ErrApart) && len(c.swaps) > 1 {
 		for i := range c.swaps {
-			one := s.newSwapCall(c.tag, c.deadline)
+			one := s.newSwapCall(c.at, c.tag, c.deadline)
 			one.add(c.swaps[i], c.answers[i])
 			one.run(ctx)
 			s.finishSwaps(ctx, one)
 		}
 	} else if c.err != nil {
-		c.failSwaps(s.faultOf("swap", c.err))
-	}
-}
-
-func (c *swapCall) failSwaps(err error) {
-	for _, answer := range c.answers {
-		*answer = store.Swapped{Err: err}
+		fault := s.faultOf("swap", c.err)
+		for _, answer := range c.answers {
+			*answer = store.Swapped{Err: fault}
+		}
 	}
 }
 

@@ -1,11 +1,15 @@
 package redisstore
 
 import (
+	"context"
+	"errors"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -28,7 +32,8 @@ func TestSwapInACluster(t *testing.T) {
 	})
 }
 
-// A batch of many values, over all shards of a cluster, is answered value by value.
+// A batch of many values, over all shards of a cluster, is answered value by value. What is
+// wrong with one is in its answer alone.
 func TestSwapManyInACluster(t *testing.T) {
 	servers := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true})
 	s := open(t, clusterOptions(servers))
@@ -36,16 +41,23 @@ func TestSwapManyInACluster(t *testing.T) {
 	for i := range swaps {
 		swaps[i] = store.Swap{Key: strconv.AppendInt(nil, int64(i), 10), New: strconv.AppendInt(nil, int64(i), 10), TTL: time.Minute}
 	}
+	const wrong = 250
+	swaps[wrong].Key = nil
 	answers := make([]store.Swapped, len(swaps))
 	s.Swap(t.Context(), swaps, answers)
 	for i, a := range answers {
-		if !a.Done || a.Err != nil {
+		if i == wrong && store.ReasonOf(a.Err) != store.Misconfigured || i != wrong && (!a.Done || a.Err != nil) {
 			t.Fatalf("value %d: %+v", i, a)
 		}
 	}
+	swaps[wrong] = store.Swap{Key: []byte("not there"), Old: []byte("x")}
 	s.Swap(t.Context(), swaps, answers)
 	for i, a := range answers {
-		if a.Done || string(a.Found) != strconv.Itoa(i) || a.Left <= 0 || a.Left > time.Minute {
+		if i == wrong {
+			if a.Done || a.Err != nil || a.Found != nil {
+				t.Fatalf("value %d: %+v", i, a)
+			}
+		} else if a.Done || string(a.Found) != strconv.Itoa(i) || a.Left <= 0 || a.Left > time.Minute {
 			t.Fatalf("value %d: %+v", i, a)
 		}
 	}
@@ -77,5 +89,78 @@ func TestSwapWithoutRedis(t *testing.T) {
 	}
 	if reason := store.ReasonOf(answers[1].Err); reason != store.Misconfigured {
 		t.Errorf("%v", answers[1].Err)
+	}
+}
+
+// Swaps of many callers, which wait for a server that is slow, share calls.
+func TestSwapsShareCalls(t *testing.T) {
+	s, server := openRedis(t)
+	const callers = 100
+	answers := make([][1]store.Swapped, callers)
+	swapAll := func() {
+		server.Stop()
+		before := s.only.swaps.Stats()
+		var asking sync.WaitGroup
+		for i := range callers {
+			asking.Go(func() {
+				s.Swap(t.Context(), []store.Swap{{Key: strconv.AppendInt(nil, int64(i), 10), New: strconv.AppendInt(nil, int64(i), 10), TTL: time.Minute}}, answers[i][:])
+			})
+		}
+		eventually.True(t, "all who have not been sent off wait", func() bool {
+			now := s.only.swaps.Stats()
+			return int(now.Callers-before.Callers)+now.Waiting == callers && now.Waiting == callers-fewCallers
+		})
+		server.Continue()
+		asking.Wait()
+	}
+	swapAll()
+	for i, a := range answers {
+		if !a[0].Done || a[0].Err != nil {
+			t.Fatalf("value %d: %+v", i, a[0])
+		}
+	}
+	swapAll()
+	for i, a := range answers {
+		if a[0].Done || string(a[0].Found) != strconv.Itoa(i) || a[0].Left <= 0 {
+			t.Fatalf("value %d again: %+v", i, a[0])
+		}
+	}
+	// Those who came first left at once; the 92 others need two flights of 64.
+	if calls := stat(t, s, "commandstats", `cmdstat_evalsha:calls=(\d+)`); calls > 2*(fewCallers+2) {
+		t.Errorf("%d swaps are %d calls", 2*callers, calls)
+	}
+}
+
+// A caller that goes away while it waits for others learns why, and its swap is not made.
+func TestSwapsOfCallersThatLeave(t *testing.T) {
+	s, server := openRedis(t)
+	server.Stop()
+	ask := func(ctx context.Context, key string) store.Swapped {
+		var answer [1]store.Swapped
+		s.Swap(ctx, []store.Swap{{Key: []byte(key), New: []byte("v"), TTL: time.Minute}}, answer[:])
+		return answer[0]
+	}
+	var asking sync.WaitGroup
+	for i := range fewCallers {
+		asking.Go(func() {
+			if a := ask(t.Context(), strconv.Itoa(i)); !a.Done {
+				t.Errorf("one who stays: %+v", a)
+			}
+		})
+	}
+	eventually.True(t, "calls are under way", func() bool { return s.only.swaps.Stats().Callers == fewCallers })
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan store.Swapped)
+	go func() { left <- ask(ctx, "left") }()
+	eventually.True(t, "one waits", func() bool { return s.only.swaps.Stats().Waiting == 1 })
+	cancel()
+	fault, _ := errors.AsType[*store.Error]((<-left).Err)
+	if fault == nil || fault.Op != "swap" || fault.Reason != store.Timeout || fault.Store != s.options.String() {
+		t.Errorf("one who left: %+v", fault)
+	}
+	server.Continue()
+	asking.Wait()
+	if a := ask(t.Context(), "left"); !a.Done {
+		t.Errorf("the swap of one who left was made: %+v", a)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// joinAbove is the time left below which a Take does not wait for others.
+	// joinAbove is the time left below which nobody waits for others.
 	joinAbove = time.Millisecond
 	// joinedCalls is how many times maxKeys the takes of several callers that
 	// leave together may cost: that many calls, and in a cluster, where they are
@@ -131,33 +131,29 @@ func (s *Store) takePartsAt(ctx *conn.Patience, sh *shard, parts []spread.Part) 
 	}
 }
 
-// newCoalescer joins the takes of many callers at a shard.
-func (s *Store) newCoalescer(sh *shard) *coalesce.Coalescer {
+// newTakeJoiner joins the takes of many callers at a shard.
+func (s *Store) newTakeJoiner(sh *shard) *coalesce.Coalescer[store.Take, store.Result] {
 	send := func(ctx context.Context, takes []store.Take, results []store.Result) {
 		s.sendJoined(ctx, sh, takes, results)
 	}
-	return coalesce.New(coalesce.Options{Flights: maxPipelines, Few: fewCallers, Fly: send, MaxCost: joinedCalls * maxKeys, Cost: costOf, Extend: sh.Extend})
+	return coalesce.New(coalesce.Takes(costOf), send, coalesce.Options{Flights: maxPipelines, Few: fewCallers, MaxCost: joinedCalls * maxKeys, Extend: sh.Extend})
 }
 
 // takeAt decides takes in one shard, together with those of others if there is
 // time for that.
 func (s *Store) takeAt(ctx *conn.Patience, sh *shard, takes []store.Take, results []store.Result) {
 	ctx.Asks(sh.Server)
-	if sh.merge == nil {
+	if sh.takes == nil || !timeToJoin(ctx) || len(takes) > joinedCalls*maxKeys {
 		s.send(ctx, sh, takes, results)
-		return
+	} else if err := sh.takes.Ask(ctx, takes, results); err != nil {
+		failAll(results, sh.joinFault("take", err))
 	}
-	if deadline, _ := ctx.Deadline(); len(takes) > joinedCalls*maxKeys || time.Until(deadline) < joinAbove {
-		s.send(ctx, sh, takes, results)
-		return
-	}
-	switch err := sh.merge.Take(ctx, takes, results); {
-	case err == nil:
-	case errors.Is(err, coalesce.ErrFull):
-		failAll(results, sh.Fault("take", conn.ErrTooMany))
-	default:
-		failAll(results, sh.Fault("take", err))
-	}
+}
+
+// timeToJoin reports whether there is time to wait for others.
+func timeToJoin(ctx *conn.Patience) bool {
+	deadline, _ := ctx.Deadline()
+	return time.Until(deadline) >= joinAbove
 }
 
 // failAll gives every result an error.

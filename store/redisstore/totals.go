@@ -48,7 +48,7 @@ func (s *Store) Import(ctx context.Context, totals []store.Total, results []stor
 	deadline := conn.Within(ctx, s.options.Budget)
 	byTag := map[int][]int{} // indexes of totals
 	for i := range totals {
-		tag := s.tag(hashOf(totals[i].Key))
+		tag := s.keyTag(totals[i].Key)
 		byTag[tag] = append(byTag[tag], i)
 	}
 	var calls sync.WaitGroup
