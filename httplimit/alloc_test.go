@@ -23,16 +23,18 @@ func (d *discard) WriteHeader(int)             {}
 
 // TestAllocations: an allowed request takes one allocation for the values of the fields and
 // their slices, and one for the context of the decision, which does not end with the client; a
-// Result in the context takes two.
+// Result in the context takes two. A denial, whose body has a Content-Type, takes no more.
 func TestAllocations(t *testing.T) {
 	for name, c := range map[string]struct {
 		options httplimit.Options
+		limit   int64
 		want    float64
 	}{
-		"usual":         {httplimit.Options{}, 2},
-		"with a Result": {httplimit.Options{PassResult: true}, 4},
+		"usual":         {httplimit.Options{}, 1_000_000, 2},
+		"with a Result": {httplimit.Options{PassResult: true}, 1_000_000, 4},
+		"denied":        {httplimit.Options{}, 1, 2},
 	} {
-		h := perMinute(t, 1_000_000, c.options).Wrap(status(200))
+		h := perMinute(t, c.limit, c.options).Wrap(status(200))
 		r, w := newRequest("GET", "/"), &discard{http.Header{}}
 		if got := alloctest.PerRun(200, func() { h.ServeHTTP(w, r) }); got != c.want {
 			t.Errorf("%s: %v allocations, want %v", name, got, c.want)

@@ -148,6 +148,10 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, c *call) {
 	encoder := h.encoderOf(resp)
 	s := encoder.Summarize(resp)
 	encoder.WriteFields(&c.fields, c.pass.Request(), resp, &s, h.options.Now())
+	denied := s.Status != http.StatusOK
+	if denied && h.options.Denied == nil {
+		c.fields.Media(encoder.ContentType(&s))
+	}
 	c.fields.SetCanonical(w.Header())
 	if h.options.Override {
 		speakFirst(w)
@@ -155,7 +159,6 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, c *call) {
 	if h.options.ExposeHeaders && len(r.Header["Origin"]) > 0 {
 		w.Header().Add("Access-Control-Expose-Headers", c.fields.Exposed())
 	}
-	denied := s.Status != http.StatusOK
 	if h.options.PassResult || denied && h.options.Denied != nil {
 		r = r.WithContext(&resultContext{r.Context(), resultOf(resp, &s)})
 	}
@@ -168,7 +171,7 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, c *call) {
 		h.options.Denied.ServeHTTP(w, r)
 	case denied:
 		c.body = append(encoder.AppendBody(c.body, c.pass.Request(), resp, &s), '\n')
-		writeBody(w, r, reply{s.Status, encoder.ContentType(&s)}, c.body)
+		writeBody(w, r, s.Status, c.body)
 		h.release(c)
 	case h.options.Refund != nil || h.options.Override:
 		h.observe(w, r, c)

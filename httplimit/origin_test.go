@@ -91,12 +91,16 @@ func TestNothingIsKeptOfTheLastRequest(t *testing.T) {
 func TestDecisionID(t *testing.T) {
 	id := trace.NewDecisionID(exampleNow)
 	w := &watcher{id: id}
-	h := watched(t, w, httplimit.Options{ExposeHeaders: true, Answer: httplimit.Answer{DecisionID: "x-decision-id"}})
+	h := watched(t, w, httplimit.Options{ExposeHeaders: true, Answer: httplimit.Answer{Generation: httplimit.Draft6, DecisionID: "x-decision-id"}})
 	for _, want := range []int{204, 204, 429} {
 		r := ask(h, newRequest("GET", "/", "Origin", "https://shop.example"))
 		exposed := r.Header.Get("Access-Control-Expose-Headers")
 		if r.StatusCode != want || r.Header.Get("X-Decision-Id") != id.String() || !strings.Contains(exposed, "x-decision-id") {
 			t.Errorf("%d, want %d: %v", r.StatusCode, want, r.Header)
+		}
+		// No answer has more fields than the denial: those of Draft6 and X-RateLimit-* are 7 of them.
+		if len(r.Header) != map[int]int{204: 9, 429: 12}[want] {
+			t.Errorf("%d has %d fields: %v", r.StatusCode, len(r.Header), r.Header)
 		}
 	}
 	w.id = trace.DecisionID{}

@@ -9,17 +9,10 @@ import (
 	"github.com/headgate/headgate/internal/httpanswer"
 )
 
-// reply is an answer in place of the handler's.
-type reply struct {
-	status int
-	media  string
-}
-
-// writeBody sends a whole answer, to HEAD its head alone. That the client may
-// be gone is nobody's error.
-func writeBody(w http.ResponseWriter, r *http.Request, a reply, body []byte) {
-	w.Header()["Content-Type"] = []string{a.media}
-	w.WriteHeader(a.status)
+// writeBody sends an answer in place of the handler's, to HEAD its head alone. That the client
+// may be gone is nobody's error.
+func writeBody(w http.ResponseWriter, r *http.Request, status int, body []byte) {
+	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body)
 	}
@@ -94,5 +87,6 @@ func refusalText(status int) (code, message string) {
 // denials have. code and message are shown as they are: letters, digits, spaces, '_' and '.'.
 func WriteRefusal(w http.ResponseWriter, r *http.Request, b Body, status int, code, message string) {
 	f := httpanswer.Fault{Status: status, Code: code, Message: message}
-	writeBody(w, r, reply{status, httpanswer.MediaType(b)}, f.AppendBody(nil, b))
+	w.Header().Set("Content-Type", httpanswer.MediaType(b))
+	writeBody(w, r, status, f.AppendBody(nil, b))
 }

@@ -38,12 +38,12 @@ func (e *Encoder) AppendBody(dst []byte, req *headgate.Request, resp *headgate.R
 		dst = append(dst, c.code...)
 		dst = append(dst, `","message":`...)
 		dst = appendMessage(dst, req, s, style.message)
-		return appendDetails(dst, req, s)
+		return e.appendDetails(dst, req, s)
 	}
 }
 
 // appendDetails appends the rest of a platform body.
-func appendDetails(dst []byte, req *headgate.Request, s *Summary) []byte {
+func (e *Encoder) appendDetails(dst []byte, req *headgate.Request, s *Summary) []byte {
 	if retry := s.RetryAfterSeconds(); retry > 0 {
 		dst = append(dst, `,"retry_after":`...)
 		dst = strconv.AppendInt(dst, retry, 10)
@@ -60,7 +60,7 @@ func appendDetails(dst []byte, req *headgate.Request, s *Summary) []byte {
 			}
 		}
 		dst = append(dst, `,"scope":`...)
-		dst = appendScope(dst, req, v)
+		dst = e.appendScope(dst, req, v)
 	}
 	return append(dst, "}}"...)
 }

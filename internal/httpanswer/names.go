@@ -17,6 +17,7 @@ const (
 	retryAfter
 	cacheControl
 	warning
+	contentType
 	// decisionField is called as the options of an Encoder say.
 	decisionField
 )
@@ -39,4 +40,5 @@ var names = [...]spellings{
 	retryAfter:    spellingsOf(retryAfterField),
 	cacheControl:  spellingsOf(cacheField),
 	warning:       spellingsOf(warningField),
+	contentType:   spellingsOf("Content-Type"),
 }

@@ -135,6 +135,7 @@ type Encoder struct {
 	misses atomic.Uint32
 	// decision is how the field of Options.DecisionID is called.
 	decision spellings
+	scopes   *scopes
 	// partitions is nil where no partition keys are told.
 	partitions *partitions
 }
@@ -150,7 +151,7 @@ func New(o Options) (*Encoder, error) {
 	if o.DecisionID != "" && !mayNameDecisions(o.DecisionID) {
 		return nil, fmt.Errorf("answer options: decision ID in the header field %.100q; hint: a name that no other field of an answer has, such as X-Decision-Id", o.DecisionID)
 	}
-	e := &Encoder{options: o, decision: spellingsOf(o.DecisionID)}
+	e := &Encoder{options: o, decision: spellingsOf(o.DecisionID), scopes: newScopes()}
 	if o.PartitionKey != nil {
 		e.partitions = newPartitions(o.PartitionKey)
 	}

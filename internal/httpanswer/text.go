@@ -1,13 +1,6 @@
 package httpanswer
 
-import (
-	"crypto/sha256"
-	"encoding/hex"
-	"unicode/utf8"
-
-	"github.com/headgate/headgate"
-	"github.com/headgate/headgate/descriptor"
-)
+import "unicode/utf8"
 
 // AppendJSONString appends s as a JSON string. Bytes that are not UTF-8 become
 // U+FFFD, as in encoding/json.
@@ -45,31 +38,4 @@ func appendJSONText(dst []byte, s string) []byte {
 		i += size
 	}
 	return append(dst, s[start:]...)
-}
-
-// scopeBytes is how much of the hash of a descriptor a scope shows: enough to
-// tell callers apart in a support case, too little to be used as a key.
-const scopeBytes = 8
-
-// usualKey is room for most keys, in bytes on the stack.
-const usualKey = 256
-
-// appendScope appends, as a JSON string, who was limited by what: the rule and a hash of the
-// descriptor, which never shows the key itself. It goes to the caller who sent that key, so
-// a plain hash will do.
-func appendScope(dst []byte, req *headgate.Request, v *headgate.Verdict) []byte {
-	name, suffix := nameOfLimit(v)
-	dst = appendJSONText(append(dst, '"'), name)
-	dst = appendJSONText(dst, suffix)
-	if req == nil || v.Descriptor < 0 || v.Descriptor >= len(req.Descriptors) {
-		return append(dst, '"')
-	}
-	kind := descriptor.KindRule
-	if v.Rule == nil {
-		kind = descriptor.KindCaller
-	}
-	var space [usualKey]byte
-	sum := sha256.Sum256(descriptor.AppendKey(space[:0], kind, req.Domain, req.Descriptors[v.Descriptor].Entries, 0))
-	dst = hex.AppendEncode(append(dst, ':'), sum[:scopeBytes])
-	return append(dst, '"')
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // maxFields is the most fields that one answer writes: those of Draft6 with X,
-// Retry-After or a warning, Cache-Control, and the ID of the decision.
-const maxFields = 10
+// Retry-After or a warning, Cache-Control, the ID of the decision, and Content-Type.
+const maxFields = 11
 
 // pooledText is room for the values of an answer with a few policies, in bytes.
 // maxPolicies bounds what one can grow to.
@@ -32,6 +32,8 @@ type Writer struct {
 	remembered *memo
 	// decision is how the field that names the decision is called.
 	decision spellings
+	// media is the value of Content-Type.
+	media string
 }
 
 // part is a part of the text of a Writer.
@@ -53,6 +55,7 @@ const (
 	policyValue                   // remembered
 	quotaValue                    // remembered
 	noStoreValue                  // "no-store"
+	mediaValue                    // that of Writer.media
 )
 
 // end closes the value written since the last part that was closed.
@@ -73,6 +76,14 @@ func (w *Writer) say(n name, value valueKind) {
 	w.count++
 }
 
+// Media adds Content-Type, for an answer with a body of that media type.
+func (w *Writer) Media(t string) {
+	if w.media != t {
+		w.media = t
+	}
+	w.say(contentType, mediaValue)
+}
+
 // spelled returns how a field is called.
 func (w *Writer) spelled(n name) *spellings {
 	if n == decisionField {
@@ -90,6 +101,8 @@ func (w *Writer) value(i int, text string) string {
 		return w.remembered.quota
 	case noStoreValue:
 		return "no-store"
+	case mediaValue:
+		return w.media
 	default:
 		return text[f.part.from:f.part.to]
 	}
@@ -129,23 +142,34 @@ func (w *Writer) set(h http.Header, canonical bool) {
 }
 
 // usualFields and usualText are room for an allowed answer with the fields of Draft8 and
-// X-RateLimit-*: 144 bytes together.
+// X-RateLimit-*: 144 bytes together. deniedFields is room for those of a denial: 192.
 const (
-	usualFields = 5
-	usualText   = 64
+	usualFields  = 5
+	deniedFields = 8
+	usualText    = 64
 )
 
 // keep returns room for the values of the fields, and a copy of what was written.
 func (w *Writer) keep() (values []string, text string) {
-	if w.count > usualFields || len(w.text) > usualText {
+	var space *[usualText]byte
+	switch {
+	case w.count > deniedFields || len(w.text) > usualText:
 		return make([]string, w.count), string(w.text)
+	case w.count > usualFields:
+		kept := new(struct {
+			values [deniedFields]string
+			text   [usualText]byte
+		})
+		values, space = kept.values[:w.count], &kept.text
+	default:
+		kept := new(struct {
+			values [usualFields]string
+			text   [usualText]byte
+		})
+		values, space = kept.values[:w.count], &kept.text
 	}
-	kept := new(struct {
-		values [usualFields]string
-		text   [usualText]byte
-	})
 	// Nobody writes to these bytes again, as with those of any string.
-	return kept.values[:w.count], unsafe.String(&kept.text[0], copy(kept.text[:], w.text))
+	return values, unsafe.String(&space[0], copy(space[:], w.text))
 }
 
 // ReplaceCanonical is SetCanonical in a header where the fields may stand under their own
@@ -162,7 +186,7 @@ func (w *Writer) ReplaceCanonical(h http.Header) {
 func (w *Writer) Exposed() string {
 	var list []string
 	for i := range w.count {
-		if n := w.fields[i].name; n != cacheControl {
+		if n := w.fields[i].name; n != cacheControl && n != contentType {
 			list = append(list, w.spelled(n).own)
 		}
 	}
