@@ -34,6 +34,8 @@ var pricedRows = []priced{
 	{"grpc-go, over the limit", "Redis", "grpc", overLimit, grpcGoInRedis, "server_us", "redis_us"},
 	{"JSON over HTTP/1.1", "memory", "check", checkTable, "memory: JSON, 64 connections", "server_us", ""},
 	{"JSON over HTTP/1.1", "Redis", "check", checkTable, "Redis: JSON, 64 connections", "server_us", "redis_us"},
+	{"JSON over HTTP/1.1, with an id", "memory", "check", checkTable, "memory: JSON with ids, 64 connections", "server_us", ""},
+	{"JSON over HTTP/1.1, with an id", "Redis", "check", checkTable, "Redis: JSON with ids, 64 connections", "server_us", "redis_us"},
 	{"proxy, the whole request passed on", "memory", "proxy", "reverse proxy", "headgate proxy, one limit in memory", "cpu_us", ""},
 	{"proxy, the whole request passed on", "Redis", "proxy", "reverse proxy", "headgate proxy, one limit in Redis", "cpu_us", ""},
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+
+	"github.com/headgate/headgate/bench/internal/h1load"
 )
 
 // checkTable is the table of the check API beside gRPC.
@@ -12,9 +14,11 @@ const checkTable = "one check of one descriptor"
 // batchSize is how many checks a body of the batched row has.
 const batchSize = 16
 
-// checkJSON asks /v1/check, one check to a body, batchJSON a body of several.
+// checkJSON asks /v1/check, one check to a body; namedJSON gives each an id of its own, and
+// batchJSON asks a body of several.
 var (
 	checkJSON = protocol{path: "/v1/check", http: true, messages: workload.bodies}
+	namedJSON = protocol{path: "/v1/check", http: true, messages: workload.named}
 	batchJSON = protocol{path: "/v1/check", http: true, messages: workload.batches}
 )
 
@@ -32,6 +36,15 @@ func (w workload) bodies(keys int) ([][]byte, error) {
 		all[i] = append(body, "]}"...)
 	}
 	return all, nil
+}
+
+// named are bodies with an id.
+func (w workload) named(keys int) ([][]byte, error) {
+	all, err := w.bodies(keys)
+	for i, body := range all {
+		all[i] = fmt.Appendf(body[:len(body)-1], `,"id":%q}`, h1load.ID)
+	}
+	return all, err
 }
 
 // batches are bodies of batchSize checks each.
@@ -56,6 +69,7 @@ var forms = []form{
 	{"gRPC, 64 connections", envoy, 64, 1},
 	{"gRPC, 4 connections of 16 calls", envoy, 4, 16},
 	{"JSON, 64 connections", checkJSON, 64, 1},
+	{"JSON with ids, 64 connections", namedJSON, 64, 1},
 	{"JSON, 4 connections, 16 pipelined", checkJSON, 4, 16},
 	{"JSON, 4 connections, batches of 16", batchJSON, 4, 1},
 }

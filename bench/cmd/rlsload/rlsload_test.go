@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/headgate/headgate/bench/internal/h1load"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/rules/rulefile"
 )
@@ -124,7 +125,7 @@ func TestGubernatorMessages(t *testing.T) {
 // TestBodies: what the check API is asked is JSON that it takes.
 func TestBodies(t *testing.T) {
 	type check struct {
-		Domain      string
+		Domain, ID  string
 		Descriptors []struct{ Entries []struct{ Key, Value string } }
 	}
 	single, err := three.bodies(40)
@@ -134,6 +135,13 @@ func TestBodies(t *testing.T) {
 	var c check
 	if err := json.Unmarshal(single[7], &c); err != nil || c.Domain != domain || len(c.Descriptors) != 3 || c.Descriptors[2].Entries[0].Key != names[2] {
 		t.Errorf("%s: %v", single[7], err)
+	}
+	named, err := three.named(40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(named[7], &c); err != nil || c.ID != h1load.ID || len(c.Descriptors) != 3 {
+		t.Errorf("%s: %v", named[7], err)
 	}
 	batches, err := one.batches(40)
 	if err != nil || len(batches) != 2 {

@@ -37,6 +37,9 @@ type run struct {
 	checks   atomic.Int64 // answers to checks, since the start
 }
 
+// ID stands in a body where an id is to be: each request has another one of the same length.
+const ID = "0000000000000000"
+
 // Run asks o.Path on o.Connections with o.Streams requests under way on each.
 // The Messages are bodies; all answers have to be 200 or 429. What is counted
 // are checks: a body may hold many. Codes has 1 for each check that is allowed
@@ -152,6 +155,8 @@ type connection struct {
 	random *rand.Rand
 	begun  []time.Time // of the requests under way, the oldest first
 	body   []byte
+	// request is the one that is sent, where it has an id.
+	request []byte
 
 	latencies []time.Duration
 	codes     [4]int64
@@ -180,12 +185,19 @@ func (c *connection) loop() error {
 }
 
 func (c *connection) ask() error {
-	n := c.run.sent.Add(1) - 1
+	sent := c.run.sent.Add(1)
+	n := sent - 1
 	if n >= int64(len(c.run.requests)) {
 		n = int64(c.random.IntN(len(c.run.requests)))
 	}
+	request := c.run.requests[n]
+	if at := bytes.Index(request, []byte(ID)); at >= 0 {
+		c.request = append(c.request[:0], request...)
+		request = c.request
+		copy(request[at:], fmt.Sprintf("%0*x", len(ID), sent))
+	}
 	c.begun = append(c.begun, time.Now())
-	_, err := c.writer.Write(c.run.requests[n])
+	_, err := c.writer.Write(request)
 	return err
 }
 

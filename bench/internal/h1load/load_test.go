@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,6 +64,25 @@ func TestRun(t *testing.T) {
 		if r.Latencies.Quantile(0.5) <= 0 {
 			t.Errorf("%d under way: no latencies", streams)
 		}
+	}
+}
+
+// Each request has an id of its own in the place of ID, and is as long as it says.
+func TestIDs(t *testing.T) {
+	var seen sync.Map
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		id, ok := strings.CutPrefix(string(body), "id ")
+		if _, twice := seen.LoadOrStore(id, true); !ok || len(id) != len(ID) || twice {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		fmt.Fprint(w, `{"allowed":true}`)
+	}))
+	t.Cleanup(s.Close)
+	o := options(t, "id "+ID)
+	o.Addr = s.Listener.Addr().String()
+	if r, err := Run(o); err != nil || r.Answers == 0 {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 
