@@ -142,13 +142,17 @@ func (s *gatedStore) Take(ctx context.Context, takes []store.Take, results []sto
 }
 
 // Where the store does not say who decides, nothing is asked or charged: failure modes
-// answer. Where it has no room for an id, the check is decided.
+// answer, and the check is decided once the store is back. Where it has no room for an id, the
+// check is decided.
 //
 //promise:id-store-away
 func TestF2AnswersAway(t *testing.T) {
 	buckets := shared(t)
 	reason := store.Timeout
 	away := &swapping{Swapper: buckets, fails: func() *store.Error {
+		if reason == store.NoReason {
+			return nil
+		}
 		return &store.Error{Op: "swap", Store: "test", Reason: reason}
 	}}
 	b := newBench(t, onceRules, headgate.Options{Store: buckets, Answers: away})
@@ -171,7 +175,13 @@ func TestF2AnswersAway(t *testing.T) {
 			t.Errorf("full: %+v", r.Verdicts)
 		}
 	}
-	if got := b.limiter.CheckIDs(); got != (repeat.Counts{Undecided: 3, Forgotten: 2}) {
+	reason = store.NoReason
+	for range 2 { // the store is back: the first is decided, the second repeats it
+		if r := b.once("1", on("user:u")); r.Degraded() != store.NoReason || r.Speaker().Decision.Remaining != 7 {
+			t.Errorf("back: %+v", r.Verdicts)
+		}
+	}
+	if got := b.limiter.CheckIDs(); got != (repeat.Counts{First: 1, Repeated: 1, Undecided: 3, Forgotten: 2}) {
 		t.Errorf("%+v", got)
 	}
 	none := newBench(t, onceRules, headgate.Options{Store: struct{ store.Store }{buckets}})

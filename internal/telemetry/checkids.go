@@ -7,7 +7,7 @@ import "github.com/headgate/headgate/repeat"
 func (m *Metrics) WatchCheckIDs(read func() repeat.Counts) {
 	type counts = repeat.Counts
 	m.register.MustRegister(sampled[counts]{read, byOutcome("headgate_check_ids_total",
-		"Checks that carried an id, by outcome (first: decided and remembered; repeated: got the answer of another one; abandoned: the first one has no answer, so nothing was charged; conflict: the id belongs to another check; forgotten: decided and not remembered; undecided: the store did not say whether there was another one, so nothing was charged).",
+		"Checks that carried an id, by outcome (first: decided and remembered; repeated: got the answer of another one; abandoned: the first one has no answer, so nothing was charged; conflict: the id belongs to another check; forgotten: decided, but the store had no room for the answer or did not confirm it; undecided: the store did not say whether there was another one, so nothing was charged).",
 		outcome[counts]{"first", func(c *counts) uint64 { return c.First }},
 		outcome[counts]{"repeated", func(c *counts) uint64 { return c.Repeated }},
 		outcome[counts]{"abandoned", func(c *counts) uint64 { return c.Abandoned }},
