@@ -46,6 +46,14 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// ErrMayCount is in the chain of an error of a take whose hits may have been counted all the
+// same, although its Reason is another one than Timeout.
+var ErrMayCount = errors.New("its hits may have been counted before")
+
+// MayCount reports whether the hits of a take that ended with err may have been counted: the
+// answer alone was late, or ErrMayCount is in its chain.
+func MayCount(err error) bool { return ReasonOf(err) == Timeout || errors.Is(err, ErrMayCount) }
+
 // ReasonOf returns the Reason of err: that of the *Error in its chain, NoReason
 // for nil, Internal for anything else.
 func ReasonOf(err error) Reason {

@@ -28,6 +28,24 @@ func TestReasonOf(t *testing.T) {
 	}
 }
 
+func TestMayCount(t *testing.T) {
+	open := &store.Error{Op: "take", Store: "test", Reason: store.BreakerOpen}
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, false},
+		{open, false},
+		{&store.Error{Reason: store.Timeout}, true},
+		{&store.Error{Reason: store.BreakerOpen, Err: fmt.Errorf("%w: %w", store.ErrMayCount, open)}, true},
+		{errors.New("other"), false},
+	} {
+		if got := store.MayCount(c.err); got != c.want {
+			t.Errorf("%v: %t, want %t", c.err, got, c.want)
+		}
+	}
+}
+
 // Every take that the store fails asks for the reason.
 func TestReasonOfAllocatesNothing(t *testing.T) {
 	var err error = &store.Error{Reason: store.Full}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -159,11 +160,15 @@ func (n *Check) read(a *store.Swapped) {
 }
 
 // errNoAnswer is why a check is not decided of which it is not known whether another one was
-// before it. Whatever the cause, its hits may have been counted, as those of a call that
-// timed out: so who charges later what has passed here leaves them alone.
+// before it. Whatever the cause, its hits may have been counted: so who charges later what has
+// passed here leaves them alone.
 func errNoAnswer(cause error) error {
+	reason := store.Timeout // of who waits no longer
+	if _, ok := errors.AsType[*store.Error](cause); ok {
+		reason = store.ReasonOf(cause)
+	}
 	return &store.Error{
-		Op: "look up a check by its id", Store: "limiter", Reason: store.Timeout, Err: cause,
+		Op: "look up a check by its id", Store: "limiter", Reason: reason, Err: fmt.Errorf("%w: %w", store.ErrMayCount, cause),
 		Hint: "whether it was decided before is not known",
 	}
 }

@@ -100,7 +100,7 @@ func (g *Ledger) Passed(t *store.Take, err error) {
 		g.giveBack(t, now)
 		return
 	}
-	if store.ReasonOf(err) == store.Timeout {
+	if store.MayCount(err) {
 		g.stats.Uncertain += uint64(t.Hits)
 		return
 	}
@@ -200,7 +200,7 @@ func (g *Ledger) chargeSome(ctx context.Context) (keys int, hits uint64) {
 			keys++
 			hits += uint64(t.Hits)
 			g.stats.Charged += uint64(t.Hits)
-		case store.ReasonOf(err) == store.Timeout:
+		case store.MayCount(err):
 			g.stats.Uncertain += uint64(t.Hits)
 		default:
 			g.stats.Passed -= uint64(t.Hits) // add counts them once more
