@@ -28,6 +28,23 @@ func Waits(ctx context.Context) {
 	}
 }
 
+// restsKey is the key in a context of what OnRest was given.
+type restsKey struct{}
+
+// OnRest returns ctx with a function that is called when a decision in it asks nothing for a
+// while, because another decision has to end first: see Rests. Before it asks again it calls
+// what OnWait was given. It may be called several times, from any goroutine.
+func OnRest(ctx context.Context, f func()) context.Context {
+	return context.WithValue(ctx, restsKey{}, f)
+}
+
+// Rests calls what OnRest has put into ctx.
+func Rests(ctx context.Context) {
+	if f, ok := ctx.Value(restsKey{}).(func()); ok {
+		f()
+	}
+}
+
 // staleKey is the key in a context of what OnStale was given.
 type staleKey struct{}
 

@@ -19,3 +19,16 @@ func TestWaits(t *testing.T) {
 		t.Errorf("told %d times, want 2", told)
 	}
 }
+
+// TestRests: who decides hears that it asks nothing for a while, and apart from that when it waits.
+func TestRests(t *testing.T) {
+	rested, waited := 0, 0
+	ctx := store.OnRest(store.OnWait(t.Context(), func() { waited++ }), func() { rested++ })
+	store.Rests(context.WithoutCancel(ctx))
+	store.Rests(ctx)
+	store.Rests(t.Context())
+	store.Waits(ctx)
+	if rested != 2 || waited != 1 {
+		t.Errorf("rested %d times and waited %d, want 2 and 1", rested, waited)
+	}
+}

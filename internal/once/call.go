@@ -257,6 +257,7 @@ func (c *Call) await(ctx context.Context, i int) error {
 		if left <= 0 {
 			return c.takeOver(ctx, i)
 		}
+		store.Rests(ctx)
 		if err := sleep.For(ctx, min(pause, left)); err != nil {
 			n.Stand, n.Err = Unknown, errNoAnswer(err)
 			return nil

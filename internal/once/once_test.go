@@ -259,6 +259,27 @@ func TestWaitsAreBounded(t *testing.T) {
 	})
 }
 
+// Who waits for the answer of another one rests before each look; who decides does not.
+func TestWhoWaitsRests(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *Memory) {
+		d, rests := &decider{}, 0
+		ctx := store.OnRest(t.Context(), func() { rests++ })
+		first := claimed(t, m, d, "a")
+		if stand, err := first.Resolve(ctx, 0); stand != Mine || err != nil || rests != 0 {
+			t.Errorf("the first stands as %d, %v, and has rested %d times", stand, err, rests)
+		}
+		second := claimed(t, m, d, "a")
+		go func() {
+			_ = sleep.For(t.Context(), 2*minPause)
+			first.Keep(t.Context())
+		}()
+		// It looks after 1 ms and after 2 more.
+		if stand, err := second.Resolve(ctx, 0); stand != Answered || err != nil || rests != 2 {
+			t.Errorf("the second stands as %d, %v, and has rested %d times, want 2", stand, err, rests)
+		}
+	})
+}
+
 // Who goes away while it waits is told that nothing is known, and so is who asks a store that does not
 // answer. Nothing is decided.
 func TestUnknown(t *testing.T) {

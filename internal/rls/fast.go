@@ -36,10 +36,10 @@ func (f fast) Serve(b *h2.Batch) {
 	defer r.release()
 	turn := new(turns.Turn)
 	defer turn.End()
-	r.service, r.ctx = f.service, store.OnWait(b.Context, func() {
+	r.service, r.ctx = f.service, turn.Over(store.OnWait(b.Context, func() {
 		b.Blocking()
 		turn.Take(b.Context, f.service.options.Turns)
-	})
+	}))
 	for i := range b.Calls {
 		c := &b.Calls[i]
 		r.add(c.Message, Caller{ctx: b.Context, fields: c.Header}, c.Deadline)

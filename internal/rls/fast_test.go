@@ -43,6 +43,10 @@ func (b *batcher) Check(ctx context.Context, requests []headgate.Request, respon
 		case "wait":
 			store.Waits(ctx)
 			<-b.letGo
+		case "rest":
+			store.Waits(ctx)
+			store.Rests(ctx)
+			<-b.letGo
 		case "bad":
 			panic("a bug")
 		}

@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -33,6 +34,29 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 				l.ended()
 				l.ended()
 			}
+		})
+	}
+}
+
+// TestCallsThatRestHaveNoPlace: a call that waits for another decision, and not for the store, has
+// given its place back meanwhile.
+func TestCallsThatRestHaveNoPlace(t *testing.T) {
+	for name, own := range map[string]bool{"own": true, "grpc-go": false} {
+		t.Run(name, func(t *testing.T) {
+			places := turnstest.NewFull(t.Context())
+			places.Free()
+			b := &batcher{letGo: make(chan struct{})}
+			l := connect(t, Options{Checker: b, Turns: places.Turns, Own: own})
+			l.send("k", "rest")
+			eventually.True(t, "it is asked for", b.wasAsked)
+			var filled atomic.Bool
+			go func() {
+				places.Fill(t.Context())
+				filled.Store(true)
+			}()
+			eventually.True(t, "there is a place", filled.Load)
+			close(b.letGo)
+			l.ended()
 		})
 	}
 }

@@ -74,8 +74,9 @@ func (p *Turns) enter(ctx context.Context) bool {
 // Turn is the turn of one request, or of several that are decided together. The zero value has
 // none, and is ready to be used once.
 type Turn struct {
-	once sync.Once
-	of   *Turns // nil without a place
+	mu   sync.Mutex // held while it waits for a place
+	of   *Turns     // nil without a place
+	over bool
 }
 
 // Begin returns ctx for decisions that take a turn when they wait for the store, and what ends that
@@ -85,27 +86,43 @@ func (p *Turns) Begin(ctx context.Context) (taking context.Context, end func()) 
 		return ctx, func() {}
 	}
 	t := new(Turn)
-	return store.OnWait(ctx, func() { t.Take(ctx, p) }), t.End
+	return t.Over(store.OnWait(ctx, func() { t.Take(ctx, p) })), t.End
 }
 
+// Over returns ctx for decisions that give the place of t back while they rest: see store.OnRest.
+func (t *Turn) Over(ctx context.Context) context.Context { return store.OnRest(ctx, t.Rest) }
+
 // Take waits until there is a place for t: who came first gets the next. It returns without one
-// when ctx ends. When it was called before, it returns as soon as that call has. It is safe for
-// concurrent use, and to be called before the time begins that the store has.
+// when ctx ends, and at once where t has a place. It is safe for concurrent use, and to be called
+// before the time begins that the store has.
 func (t *Turn) Take(ctx context.Context, of *Turns) {
 	if of == nil {
 		return
 	}
-	t.once.Do(func() {
-		if of.enter(ctx) {
-			t.of = of
-		}
-	})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.over && t.of == nil && of.enter(ctx) {
+		t.of = of
+	}
+}
+
+// Rest gives the place of t back, until Take is called again.
+func (t *Turn) Rest() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.leave()
 }
 
 // End ends the turn. Take does nothing from then on: what is still asked in the background for t
 // would never give its place back.
 func (t *Turn) End() {
-	t.once.Do(func() {})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
+	t.leave()
+}
+
+func (t *Turn) leave() {
 	if t.of != nil {
 		t.of.places.Release(1)
 		t.of = nil

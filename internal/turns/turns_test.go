@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/sleep"
+	"github.com/headgate/headgate/store"
 )
 
 // takes has a turn of its own that lasts, and returns how long it waited for that and whether it
@@ -126,6 +127,43 @@ func TestOneRequestHasOnePlace(t *testing.T) {
 	if n := free(places, 5); n != 4 {
 		t.Errorf("%d places are free at the end, want 4", n)
 	}
+}
+
+// Who rests has no place, and gets the next one when it goes on.
+func TestWhoRestsHasNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		places := newTurns(1)
+		ctx, end := places.Begin(t.Context())
+		store.Rests(ctx) // there is nothing to give back
+		store.Waits(ctx)
+		if n := free(places, 2); n != 0 {
+			t.Errorf("%d places are free while it waits for the store, want none", n)
+		}
+		store.Rests(ctx)
+		store.Rests(ctx)
+		if n := free(places, 2); n != 1 {
+			t.Errorf("%d places are free while it rests, want 1", n)
+		}
+		var other Turn
+		other.Take(t.Context(), places)
+		goesOn := false
+		go func() {
+			store.Waits(ctx)
+			goesOn = true
+		}()
+		if synctest.Wait(); goesOn {
+			t.Error("it goes on without a place")
+		}
+		other.End()
+		if synctest.Wait(); !goesOn || free(places, 2) != 0 {
+			t.Error("it does not go on when there is a place")
+		}
+		end()
+		store.Rests(ctx)
+		if n := free(places, 2); n != 1 {
+			t.Errorf("%d places are free at the end, want 1", n)
+		}
+	})
 }
 
 func TestNilHasPlacesForAll(t *testing.T) {
