@@ -58,3 +58,37 @@ func TestChecksWaitForTheirTurn(t *testing.T) {
 		}
 	})
 }
+
+// CheckOnce is Check.
+func (w waiter) CheckOnce(ctx context.Context, requests []headgate.Request, _ []string, responses []headgate.Response) error {
+	return w.Check(ctx, requests, responses)
+}
+
+// So does a check with an id.
+func TestChecksWithIDsWaitForTheirTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		places := turnstest.NewFull(t.Context())
+		h, err := NewHandler(Options{Checker: waiter{}, Turns: places.Turns})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answered := false
+		go func() {
+			r := httptest.NewRequest(http.MethodPost, "/v1/check", strings.NewReader(`{"id":"1","domain":"waits","descriptors":[{"entries":[{"key":"user","value":"42"}]}]}`))
+			r.Header.Set("Content-Type", "application/json")
+			w := httptest.NewRecorder()
+			if h.ServeHTTP(w, r); w.Code != http.StatusOK {
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
+			answered = true
+		}()
+		if synctest.Wait(); answered || places.Stats().Waiting != 1 {
+			t.Error("a check with an id waits for the store without a place")
+		}
+		places.Free()
+		if synctest.Wait(); !answered {
+			t.Error("it is not answered when there is a place")
+		}
+		places.Fill(t.Context()) // which has been given back
+	})
+}

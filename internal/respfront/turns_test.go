@@ -32,3 +32,18 @@ func TestCommandsWaitForTheirTurn(t *testing.T) {
 		places.Fill(t.Context())
 	}
 }
+
+// TestCommandsWithAnIDWaitForTheirTurn: so does a check with an id.
+func TestCommandsWithAnIDWaitForTheirTurn(t *testing.T) {
+	places := turnstest.NewFull(t.Context())
+	b := newBenchOf(t, rulefile.File{Name: "api.yaml", Data: []byte(ruleText)}, "", headgate.Rights{Check: true}, places.Turns)
+	c := b.dial()
+	c.send(respfront.Encode("HEADGATE.CHECK", "api", "user=u", "ID", "1"))
+	eventually.True(t, "it waits for a place", func() bool { return places.Stats().Waiting == 1 })
+	if got := b.asked.Load(); got != 0 {
+		t.Errorf("the store was asked %d times while there was no place", got)
+	}
+	places.Free()
+	c.receive()
+	places.Fill(t.Context()) // which has been given back
+}

@@ -87,3 +87,20 @@ func TestRoundsWaitForTheirTurn(t *testing.T) {
 		places.Fill(t.Context())
 	}
 }
+
+// TestWhoHangsUpWaitsNoLonger: calls whose connection ends while they wait for a place leave
+// those who wait.
+func TestWhoHangsUpWaitsNoLonger(t *testing.T) {
+	for name, own := range map[string]bool{"own": true, "grpc-go": false} {
+		t.Run(name, func(t *testing.T) {
+			places := turnstest.NewFull(t.Context())
+			b := &batcher{letGo: make(chan struct{})}
+			close(b.letGo)
+			l := connect(t, Options{Checker: b, Turns: places.Turns, Own: own})
+			l.send("k", "wait")
+			eventually.True(t, "it waits for a place", func() bool { return places.Stats().Waiting == 1 })
+			l.conn.Close()
+			eventually.True(t, "nobody waits", func() bool { return places.Stats().Waiting == 0 })
+		})
+	}
+}

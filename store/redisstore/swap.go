@@ -23,6 +23,9 @@ const (
 	keptName = "kept"
 	// maxSwaps is how many swaps are in one call, so that it does not hold up others.
 	maxSwaps = 64
+
+	// What an answer of the script has in place of a time.
+	swapDone, swapRefused = -1, -2
 )
 
 var swapScript = newScript(func() string { return luaSwap })
@@ -128,28 +131,43 @@ func (s *Store) swapAt(ctx *conn.Patience, at *shard, swaps []store.Swap, answer
 	}
 }
 
-// sendSwaps makes swaps at one shard by calls that leave together.
+// sendSwaps makes swaps at one shard. Calls of several tags leave together. What no longer fits
+// into the call of its tag waits for the answers to those: a call that has to be made again would
+// come after it.
 func (s *Store) sendSwaps(ctx context.Context, at *shard, swaps []store.Swap, answers []store.Swapped) {
 	deadline, _ := ctx.Deadline()
-	var (
-		calls   []*swapCall
-		leaving []*call
-	)
-	last := map[int]*swapCall{} // by tag
-	for i := range swaps {
-		tag := s.keyTag(swaps[i].Key)
-		c := last[tag]
-		if c == nil || len(c.swaps) == maxSwaps {
-			c = s.newSwapCall(at, tag, deadline)
-			last[tag] = c
-			calls, leaving = append(calls, c), append(leaving, &c.call)
+	for len(swaps) > 0 {
+		calls, n := s.swapCalls(at, deadline, swaps, answers)
+		leaving := make([]*call, len(calls))
+		for i, c := range calls {
+			leaving[i] = &c.call
 		}
-		c.add(&swaps[i], &answers[i])
+		pipeline(ctx, at, leaving)
+		for _, c := range calls {
+			s.finishSwaps(ctx, c)
+		}
+		swaps, answers = swaps[n:], answers[n:]
 	}
-	pipeline(ctx, at, leaving)
-	for _, c := range calls {
-		s.finishSwaps(ctx, c)
+}
+
+// swapCalls returns the calls of the first n swaps, one for each tag: of all, or of those before
+// one that no longer fits.
+func (s *Store) swapCalls(at *shard, deadline time.Time, swaps []store.Swap, answers []store.Swapped) (calls []*swapCall, n int) {
+	of := map[int]*swapCall{} // by tag
+	for n < len(swaps) {
+		tag := s.keyTag(swaps[n].Key)
+		c := of[tag]
+		if c == nil {
+			c = s.newSwapCall(at, tag, deadline)
+			of[tag], calls = c, append(calls, c)
+		}
+		if len(c.swaps) == maxSwaps {
+			break
+		}
+		c.add(&swaps[n], &answers[n])
+		n++
 	}
+	return calls, n
 }
 
 // swapCall is a call of swaps of values of one tag.
@@ -202,9 +220,13 @@ func (c *swapCall) readAnswers(rest []resp.Message) bool {
 		if err != nil || textErr != nil {
 			return false
 		}
-		*out = store.Swapped{Done: left < 0}
-		if left > 0 {
-			out.Found, out.Left = []byte(found), micros(left)
+		switch {
+		case left == swapRefused:
+			*out = store.Swapped{Err: c.at.Fault("swap", conn.ScriptError(found))}
+		case left > 0:
+			*out = store.Swapped{Found: []byte(found), Left: micros(left)}
+		default:
+			*out = store.Swapped{Done: left == swapDone}
 		}
 	}
 	return true

@@ -164,3 +164,46 @@ func TestSwapsOfCallersThatLeave(t *testing.T) {
 		t.Errorf("the swap of one who left was made: %+v", a)
 	}
 }
+
+// What Redis refuses of one swap is in its answer alone, whoever asked for those beside it.
+func TestAnErrorBelongsToASwap(t *testing.T) {
+	for _, program := range testserver.RedisPrograms {
+		t.Run(program, func(t *testing.T) {
+			server := testserver.Redis(t, testserver.RedisConfig{Program: program})
+			s := openURL(t, server.URL())
+			for setting, reason := range map[string]store.Reason{"maxmemory": store.Full, "min-replicas-to-write": store.Unavailable} {
+				key := func(name string) []byte { return []byte(setting + " " + name) }
+				answers := make([]store.Swapped, 4)
+				s.Swap(t.Context(), []store.Swap{
+					{Key: key("there"), New: []byte("answer"), TTL: time.Minute},
+					{Key: key("claimed"), New: []byte("claim"), TTL: time.Minute},
+				}, answers[:2])
+				hash := hashOf(key("list"))
+				server.MustDo("RPUSH", conn.DefaultPrefix+string(hash[:])+keptName, "foreign")
+				server.MustDo("CONFIG", "SET", setting, "1")
+				s.Swap(t.Context(), []store.Swap{
+					{Key: key("new"), New: []byte("claim"), TTL: time.Minute},
+					{Key: key("there"), New: []byte("claim"), TTL: time.Minute},
+					{Key: key("list"), New: []byte("claim"), TTL: time.Minute},
+					{Key: key("claimed"), Old: []byte("other"), New: []byte("answer"), TTL: time.Minute},
+				}, answers)
+				server.MustDo("CONFIG", "SET", setting, "0")
+				if got := store.ReasonOf(answers[0].Err); got != reason || answers[0].Done {
+					t.Errorf("%s, a new value: %+v, want %s", setting, answers[0], reason)
+				}
+				if got := store.ReasonOf(answers[2].Err); got != store.Misconfigured || answers[2].Done {
+					t.Errorf("%s, a value of another type: %+v", setting, answers[2])
+				}
+				for i, want := range map[int]string{1: "answer", 3: "claim"} {
+					if got := answers[i]; got.Err != nil || got.Done || string(got.Found) != want {
+						t.Errorf("%s, swap %d beside them: %+v, want %q found", setting, i, got, want)
+					}
+				}
+				s.Swap(t.Context(), []store.Swap{{Key: key("new"), New: []byte("claim"), TTL: time.Minute}}, answers[:1])
+				if !answers[0].Done {
+					t.Errorf("%s, when it is back: %+v", setting, answers[0])
+				}
+			}
+		})
+	}
+}

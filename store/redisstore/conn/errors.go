@@ -98,17 +98,29 @@ var answers = []answer{
 // answerOf returns the entry of answers for the text of an error reply.
 func answerOf(text string) (answer, bool) {
 	code, _, _ := strings.Cut(text, " ")
-	inScript := strings.HasPrefix(text, "ERR Error running script")
+	endedScript := strings.HasPrefix(text, inScript)
 	for _, a := range answers {
 		if code == a.text || (strings.Contains(a.text, " ") && strings.Contains(text, a.text)) {
 			return a, true
 		}
 		// Before Redis 7 an error inside a script had its code in the middle.
-		if inScript && strings.Contains(text, "-"+a.text+" ") {
+		if endedScript && strings.Contains(text, "-"+a.text+" ") {
 			return a, true
 		}
 	}
 	return answer{}, false
+}
+
+// inScript begins an error reply of a script that Redis ended.
+const inScript = "ERR Error running script"
+
+// ScriptError returns the error reply that a script was given by redis.pcall and did not end
+// with. Before Redis 7 its text begins with the place in the script.
+func ScriptError(text string) error {
+	if strings.HasPrefix(text, "@") {
+		text = inScript + ": " + text
+	}
+	return &resp.Error{Text: text}
 }
 
 // ReplyText returns the text of an error reply.

@@ -51,6 +51,22 @@ func TestErrorReplies(t *testing.T) {
 }
 
 // A server that quotes our arguments back does not make us print the password.
+// What redis.pcall gives a script is classified as what ends one, also where its text begins with
+// the place in the script, as before Redis 7.
+func TestScriptErrors(t *testing.T) {
+	for text, want := range map[string]store.Reason{
+		"OOM command not allowed when used memory > 'maxmemory'.":                     store.Full,
+		"@user_script: 9: -OOM command not allowed when used memory > 'maxmemory'.":   store.Full,
+		"WRONGTYPE Operation against a key holding the wrong kind of value":           store.Misconfigured,
+		"@user_script: 5: -NOREPLICAS Not enough good replicas to write.":             store.Unavailable,
+		"@user_script: 5: Wrong number of args calling Redis command From Lua script": store.Internal,
+	} {
+		if got, _ := Classify(ScriptError(text)); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
 func TestFaultHidesThePassword(t *testing.T) {
 	o := Options{Network: "tcp", Addr: "host:1", Password: "secret"}
 	fault := o.Fault("dial", errors.New("ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'default' 'secret'"))

@@ -14,9 +14,12 @@
 --
 -- Returns {status + 4 * number of the call, now, ...}. Status 0: done. 1: the deadline
 -- has passed; nothing was written. For each value follow
---   left   -1 where it was changed; else for how much longer what was found stands, in
---          us, 0 where nothing stands there
---   found  what stands there; '' where it was changed
+--   left   -1 where it was changed, -2 where Redis refused; else for how much longer what
+--          was found stands, in us, 0 where nothing stands there
+--   found  what stands there, or what Redis said; '' where it was changed
+--
+-- What Redis refuses of one value (out of memory, of another type) is in its answer alone:
+-- those beside it may be of other callers.
 
 local match, format, floor = string.match, string.format, math.floor
 local number, now, deadline = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
@@ -27,24 +30,35 @@ end
 if deadline > 0 and now > deadline then
   return {4 * number + 1, now}
 end
-local answer = {4 * number, now}
-for i = 1, #KEYS do
-  local old, new, ttl = ARGV[3 * i + 1], ARGV[3 * i + 2], ARGV[3 * i + 3] + 0
-  local text, found, left = redis.call('GET', KEYS[i]), '', 0
-  if text then
+
+-- swap makes one swap, and returns left and found.
+local function swap(key, old, new, ttl)
+  local text, found, left = redis.pcall('GET', key), '', 0
+  if type(text) == 'table' then
+    return -2, text.err
+  elseif text then
     local ends, value = match(text, '^(%d+) (.+)$')
     if ends and ends + 0 > now then
       found, left = value, ends - now
     end
   end
-  if found == old then
-    if new ~= '' then
-      redis.call('SET', KEYS[i], format('%d ', now + ttl) .. new, 'PX', format('%d', floor((ttl + 999) / 1000) + TTL_MARGIN_MS))
-    elseif text then
-      redis.call('DEL', KEYS[i])
-    end
-    found, left = '', -1
+  if found ~= old then
+    return left, found
   end
-  answer[2 * i + 1], answer[2 * i + 2] = left, found
+  local done
+  if new ~= '' then
+    done = redis.pcall('SET', key, format('%d ', now + ttl) .. new, 'PX', format('%d', floor((ttl + 999) / 1000) + TTL_MARGIN_MS))
+  elseif text then
+    done = redis.pcall('DEL', key)
+  end
+  if type(done) == 'table' and done.err then
+    return -2, done.err
+  end
+  return -1, ''
+end
+
+local answer = {4 * number, now}
+for i = 1, #KEYS do
+  answer[2 * i + 1], answer[2 * i + 2] = swap(KEYS[i], ARGV[3 * i + 1], ARGV[3 * i + 2], ARGV[3 * i + 3] + 0)
 end
 return answer
