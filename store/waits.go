@@ -11,8 +11,8 @@ type waitsKey struct{}
 // OnWait returns ctx with a function that is called when a decision in it begins to wait,
 // for a server or for another goroutine: see Waits. A decision that never waits never calls
 // it; one that waits several times calls it each time, from any goroutine. So it must be
-// safe to call again. It may itself wait the first time, for as long as ctx lasts: the time
-// that a store has for a decision begins after it.
+// safe to call again. It may itself wait, the first time and after a rest (see OnRest), for as
+// long as ctx lasts: the time that a store has for a decision begins after it.
 //
 // It is for who decides in a goroutine that has something else to do, such as to read the
 // next requests of a connection, and passes that on only when it has to.

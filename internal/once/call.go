@@ -164,8 +164,8 @@ func (n *Check) read(a *store.Swapped) {
 // passed here leaves them alone.
 func errNoAnswer(cause error) error {
 	reason := store.Timeout // of who waits no longer
-	if _, ok := errors.AsType[*store.Error](cause); ok {
-		reason = store.ReasonOf(cause)
+	if fault, ok := errors.AsType[*store.Error](cause); ok {
+		reason = fault.Reason
 	}
 	return &store.Error{
 		Op: "look up a check by its id", Store: "limiter", Reason: reason, Err: fmt.Errorf("%w: %w", store.ErrMayCount, cause),

@@ -315,14 +315,8 @@ func TestSlotMoves(t *testing.T) {
 		return n
 	}
 	eventually.True(t, "work", func() bool { return counted() > 500 })
-	slot := int(tags[5].hashSlot)
 	for range 3 {
-		from := servers.SlotOwner(slot)
-		to := servers.Nodes[0]
-		if to == from {
-			to = servers.Nodes[1]
-		}
-		move := servers.MoveSlot(slot, from, to)
+		move := moveAway(servers, 5)
 		move.Begin()
 		for {
 			// Calls meet keys on both sides.
@@ -347,6 +341,21 @@ func TestSlotMoves(t *testing.T) {
 			t.Errorf("key %d: %d passed, %d counted, %v", i, d.passed[i].Load(), used, r.Err)
 		}
 	}
+	wantRedirected(t, s)
+}
+
+// moveAway returns the move of the slot of a tag to a node that has not got it.
+func moveAway(servers *testserver.ClusterServers, tag int) *testserver.SlotMove {
+	slot := int(tags[tag].hashSlot)
+	from, to := servers.SlotOwner(slot), servers.Nodes[0]
+	if to == from {
+		to = servers.Nodes[1]
+	}
+	return servers.MoveSlot(slot, from, to)
+}
+
+func wantRedirected(t *testing.T, s *Store) {
+	t.Helper()
 	redirected := uint64(0)
 	for _, sh := range s.Stats().Shards {
 		redirected += sh.Redirected

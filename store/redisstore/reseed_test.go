@@ -166,13 +166,7 @@ func TestAMovedSlotIsNotSeeded(t *testing.T) {
 	admitted(t, a, key, tenPerHour, 10)
 	admitted(t, b, key, tenPerHour, 1)
 	takeAll(a, store.Take{Key: []byte(key), Limit: tenPerHour, Op: store.Reset})
-	slot := int(tags[tag].hashSlot)
-	from := servers.SlotOwner(slot)
-	to := servers.Nodes[0]
-	if to == from {
-		to = servers.Nodes[1]
-	}
-	move := servers.MoveSlot(slot, from, to)
+	move := moveAway(servers, tag)
 	move.Begin()
 	for move.MoveKeys(10) > 0 {
 	}

@@ -88,10 +88,9 @@ func TestSwapsWhileASlotMoves(t *testing.T) {
 	s := open(t, clusterOptions(servers))
 	const tag = 5
 	var swaps []store.Swap
-	for i := 0; len(swaps) < 40; i++ {
-		if key := fmt.Sprintf("key %d", i); tagOf(hashOf([]byte(key))) == tag {
-			swaps = append(swaps, standing(key, "", key+" in round 0"))
-		}
+	for i := range 40 {
+		key := string(keyOfTag(fmt.Appendf(nil, "key %d", i), tag))
+		swaps = append(swaps, standing(key, "", key+" in round 0"))
 	}
 	answers := make([]store.Swapped, len(swaps))
 	round := 0
@@ -119,26 +118,14 @@ func TestSwapsWhileASlotMoves(t *testing.T) {
 		}
 	}
 	next("before the move")
-	slot := int(tags[tag].hashSlot)
-	from := servers.SlotOwner(slot)
-	to := servers.Nodes[0]
-	if to == from {
-		to = servers.Nodes[1]
-	}
-	move := servers.MoveSlot(slot, from, to)
+	move := moveAway(servers, tag)
 	move.Begin()
 	for move.MoveKeys(7) > 0 {
 		next("in the midst of the move")
 	}
 	move.Finish()
 	next("after the move")
-	redirected := uint64(0)
-	for _, sh := range s.Stats().Shards {
-		redirected += sh.Redirected
-	}
-	if redirected == 0 {
-		t.Error("no call was redirected")
-	}
+	wantRedirected(t, s)
 }
 
 // A redirection of a swap is about its tag, and about no other.
@@ -340,20 +327,12 @@ func TestOrderOfManySwapsWhileASlotMoves(t *testing.T) {
 	s := open(t, clusterOptions(servers))
 	const tag = 5
 	var swaps []store.Swap
-	for i := 0; len(swaps) < maxSwaps; i++ {
-		if key := fmt.Sprintf("key %d", i); tagOf(hashOf([]byte(key))) == tag {
-			swaps = append(swaps, standing(key, "", "a"))
-		}
+	for i := range maxSwaps {
+		swaps = append(swaps, standing(string(keyOfTag(fmt.Appendf(nil, "key %d", i), tag)), "", "a"))
 	}
 	answers := make([]store.Swapped, maxSwaps+1)
 	s.Swap(t.Context(), swaps[maxSwaps/2:], answers[maxSwaps/2:maxSwaps]) // half of them are there
-	slot := int(tags[tag].hashSlot)
-	from := servers.SlotOwner(slot)
-	to := servers.Nodes[0]
-	if to == from {
-		to = servers.Nodes[1]
-	}
-	servers.MoveSlot(slot, from, to).Begin()
+	moveAway(servers, tag).Begin()
 	swaps = append(swaps, standing(string(swaps[0].Key), "a", "b"))
 	s.Swap(t.Context(), swaps, answers)
 	if !answers[0].Done || !answers[maxSwaps].Done {
