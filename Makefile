@@ -27,8 +27,9 @@ SLOWEST := ./store/redisstore ./tenant/sqltenant ./test/script ./internal/app ./
 # Headgate runs in their processes, so that the race detector would watch the tests alone.
 DRIVERS := ./test/spec ./test/e2e ./test/browser ./test/prometheus ./test/hostile ./test/clients ./clients ./test/deploy ./test/migrate
 # What all runs of tests have in common. Symbols for a debugger are left out, because linking
-# them takes a third of the time that a package is built in; stacks and races are shown without.
-TESTED = HEADGATE_TEST_BINARY="$(CURDIR)/bin/tested/headgate" GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -vet=off -ldflags='-s -w' -count=1 -p $(PACKAGES) -timeout 15m $(TESTFLAGS)
+# them takes a third of the time that a package is built in; stacks and races are shown without. The
+# timeout ends what hangs, and not a package that a busy machine is slow with.
+TESTED = HEADGATE_TEST_BINARY="$(CURDIR)/bin/tested/headgate" GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -vet=off -ldflags='-s -w' -count=1 -p $(PACKAGES) -timeout 30m $(TESTFLAGS)
 # The packages with tests that the race detector disturbs, and those of which it skips some, or
 # leaves out.
 ALLOCATING = $(shell grep -rlE 'alloctest\.|AllocsPerRun' --include='*_test.go' --exclude-dir=bench . | xargs -n1 dirname | sort -u)

@@ -273,19 +273,29 @@ func (s *stage) play(script string) {
 
 // An operator logs in, sees a denial as it happens, finds whose it is, has it explained,
 // raises the quota and switches a rule into shadow mode, and both are in force.
-func TestStory(t *testing.T) { newStage(t, withTenants(t)).play("story.mjs") }
+func TestStory(t *testing.T) {
+	t.Parallel()
+	newStage(t, withTenants(t)).play("story.mjs")
+}
 
 // Every page, in both themes and at three widths, while requests are denied, has no fault that
 // axe-core finds, does not scroll sideways, and asks no other host for anything.
 //
 //promise:observability
-func TestPages(t *testing.T) { newStage(t, withTenants(t)).play("pages.mjs") }
+func TestPages(t *testing.T) {
+	t.Parallel()
+	newStage(t, withTenants(t)).play("pages.mjs")
+}
 
 // The same holds of a node that nobody has asked anything,
-func TestQuietPages(t *testing.T) { newStage(t, withTenants(t)).play("quiet.mjs") }
+func TestQuietPages(t *testing.T) {
+	t.Parallel()
+	newStage(t, withTenants(t)).play("quiet.mjs")
+}
 
 // of one whose store is away,
 func TestPagesWithoutTheStore(t *testing.T) {
+	t.Parallel()
 	redis := testserver.Redis(t, testserver.RedisConfig{})
 	s := newStage(t, "--store", redis.URL(), "--store-budget", "5s", withTenants(t))
 	s.store = redis
@@ -294,6 +304,7 @@ func TestPagesWithoutTheStore(t *testing.T) {
 
 // and in Firefox, where all can be done with the keyboard too.
 func TestFirefox(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, withTenants(t))
 	s.Firefox = testserver.Binary(t, "firefox-esr")
 	s.play("keyboard.mjs")
@@ -301,17 +312,27 @@ func TestFirefox(t *testing.T) {
 }
 
 // All of it can be done with the keyboard alone.
-func TestKeyboard(t *testing.T) { newStage(t, withTenants(t)).play("keyboard.mjs") }
+func TestKeyboard(t *testing.T) {
+	t.Parallel()
+	newStage(t, withTenants(t)).play("keyboard.mjs")
+}
 
 // What requests have brought in keys is text on every page.
-func TestHostileKeys(t *testing.T) { newStage(t, withTenants(t)).play("hostile.mjs") }
+func TestHostileKeys(t *testing.T) {
+	t.Parallel()
+	newStage(t, withTenants(t)).play("hostile.mjs")
+}
 
 // Who may only read sees hashes and no way to change anything.
-func TestReaders(t *testing.T) { newStage(t, withTenants(t)).play("readers.mjs") }
+func TestReaders(t *testing.T) {
+	t.Parallel()
+	newStage(t, withTenants(t)).play("readers.mjs")
+}
 
 // An operator raises the limit of one customer for a time, and sees what rules raise by
 // themselves.
 func TestRaise(t *testing.T) {
+	t.Parallel()
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(rules, []byte(raisedRules), 0o600); err != nil {
 		t.Fatal(err)
@@ -321,18 +342,26 @@ func TestRaise(t *testing.T) {
 
 // Every page says that a drill lasts, and an admin ends it there.
 func TestN6DrillIsOnEveryPage(t *testing.T) {
+	t.Parallel()
 	newStage(t, "--store", testserver.Redis(t, testserver.RedisConfig{}).URL(), "--store-budget", "5s").play("drill.mjs")
 }
 
 // An admin writes rules, is told what is wrong and where, reviews what they would change, saves them,
 // and goes back; two do not overwrite one another.
-func TestEditor(t *testing.T) { newStage(t, withTenants(t)).play("editor.mjs") }
+func TestEditor(t *testing.T) {
+	t.Parallel()
+	newStage(t, withTenants(t)).play("editor.mjs")
+}
 
 // Without a database the dashboard works, and says what it cannot do and why.
-func TestWithoutDatabase(t *testing.T) { newStage(t).play("nodatabase.mjs") }
+func TestWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	newStage(t).play("nodatabase.mjs")
+}
 
 // What a dual run has found is shown: the verdict, and each planted difference by its cause.
 func TestDualRun(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	old := testserver.FreePort(t)
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
@@ -387,6 +416,7 @@ descriptors:
 
 // Rules over regions are shown with their homes, and greyed while a home is cut off.
 func TestRegions(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -410,7 +440,10 @@ descriptors:
 }
 
 // A node that goes away is shown as stale, and one that comes back asks for a login.
-func TestNodeGoesAway(t *testing.T) { newStage(t, withTenants(t)).play("away.mjs") }
+func TestNodeGoesAway(t *testing.T) {
+	t.Parallel()
+	newStage(t, withTenants(t)).play("away.mjs")
+}
 
 const truthRules = `
 domain: shop
@@ -440,12 +473,14 @@ descriptors:
 // What a node has answered is drawn over an hour and over a week, looked at closer, and leads to
 // the events of a time.
 func TestHistory(t *testing.T) {
+	t.Parallel()
 	newStage(t, withTenants(t)).play("history.mjs")
 }
 
 // The 30 and the 90 days of a real Prometheus are drawn, of all nodes and of the one that is picked; while
 // it is away the page says so, and goes on telling what nodes remember themselves.
 func TestHistoryOfPrometheus(t *testing.T) {
+	t.Parallel()
 	ops := net.JoinHostPort("127.0.0.1", strconv.Itoa(testserver.FreePort(t)))
 	prometheus := testserver.Prometheus(t, `
 global: {scrape_interval: 1s, scrape_timeout: 1s}
@@ -463,6 +498,7 @@ scrape_configs:
 // limits on requests in flight are named as what they are; traffic of unknown domains is a series
 // of its own under a warning; an address of no page says so; rules stand in the tree by their path.
 func TestPagesSayWhatIs(t *testing.T) {
+	t.Parallel()
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(rules, []byte(truthRules), 0o600); err != nil {
 		t.Fatal(err)
@@ -496,6 +532,7 @@ descriptors:
 // What people copy is copied: by the clipboard of the browser, and as by hand where a page has
 // none.
 func TestCopies(t *testing.T) {
+	t.Parallel()
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(rules, []byte(copiedRules), 0o600); err != nil {
 		t.Fatal(err)
@@ -504,10 +541,14 @@ func TestCopies(t *testing.T) {
 }
 
 // Tables are saved as CSV, with the filter of the page, and without formulas.
-func TestExports(t *testing.T) { newStage(t, withTenants(t)).play("export.mjs") }
+func TestExports(t *testing.T) {
+	t.Parallel()
+	newStage(t, withTenants(t)).play("export.mjs")
+}
 
 // While the store is away Explain says that the answer is unknown, and nothing is green.
 func TestStoreAway(t *testing.T) {
+	t.Parallel()
 	redis := testserver.Redis(t, testserver.RedisConfig{})
 	s := newStage(t, "--store", redis.URL(), "--store-budget", "5s")
 	s.store = redis
@@ -516,6 +557,7 @@ func TestStoreAway(t *testing.T) {
 
 // The replica that tenants are read of stands on the pages with its lag, and that it is away.
 func TestReplicaOfTenants(t *testing.T) {
+	t.Parallel()
 	primary := testserver.Postgres(t)
 	replica := primary.Replica()
 	s := newStage(t, "--tenants", primary.DSN, "--tenants-replica", replica.DSN)
@@ -526,6 +568,7 @@ func TestReplicaOfTenants(t *testing.T) {
 // Three nodes are summed up, their history and their keys too, one can be picked, what they differ in is marked, and one that dies is
 // grey and then gone, and in no sum.
 func TestFleet(t *testing.T) {
+	t.Parallel()
 	redis := testserver.Redis(t, testserver.RedisConfig{})
 	other := filepath.Join(t.TempDir(), "other.yaml")
 	if err := os.WriteFile(other, []byte(strings.Replace(shopRules, "requests_per_unit: 50", "requests_per_unit: 60", 1)), 0o600); err != nil {
@@ -543,6 +586,7 @@ func TestFleet(t *testing.T) {
 
 // After random requests the sums of the pages are those of /metrics.
 func TestSumsAreThoseOfMetrics(t *testing.T) {
+	t.Parallel()
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(rules, []byte(truthRules), 0o600); err != nil {
 		t.Fatal(err)

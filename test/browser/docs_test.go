@@ -11,6 +11,7 @@ import (
 // The pages of the documentation open as files, without a network and without a fault. The
 // search finds what a page says, and leads there.
 func TestDocumentation(t *testing.T) {
+	t.Parallel()
 	s := &stage{t: t, Chromium: testserver.Binary(t, "chromium"), node: testserver.Binary(t, "node"), Modules: modules(t), Shots: t.ArtifactDir(), Base: "null"}
 	out := filepath.Join(t.TempDir(), "docs")
 	render := exec.CommandContext(t.Context(), "go", "run", "./site", "..", out)

@@ -18,6 +18,7 @@ import (
 // the own name, and logs out; who does not agree, or has no scope, is told so. The secret of the
 // client and what the issuer sends are in no log.
 func TestLoginByIssuer(t *testing.T) {
+	t.Parallel()
 	const secret = "not-a-real-secret-of-a-client"
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -12,6 +12,7 @@ import (
 // The page of a replay of what a server has decided and written opens as a file, is read without
 // a network and without a fault, and shows what requests have brought in keys as text.
 func TestReplayReport(t *testing.T) {
+	t.Parallel()
 	events, dir := filepath.Join(t.TempDir(), "events"), t.TempDir()
 	s := newStage(t, "--audit-files", "file://"+events+"?compress=none", "--audit-keys", "plain")
 	for _, tenant := range []string{"acme", "acme", "acme", "acme", `<img src=x onerror="document.title='run'">`, `<img src=x onerror="document.title='run'">`} {
