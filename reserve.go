@@ -29,7 +29,7 @@ type booking struct {
 	paid   []ledger.Paid
 	ledger ledger.Ledger
 	payers []ledger.Payer // working memory
-	// untold says that the store did not tell who has paid.
+	// untold says that the store did not tell whether it was made, or who has paid.
 	untold bool
 	// partly says that some take was not charged though the request passed; uncharged are
 	// those, once they were looked up.
@@ -106,8 +106,8 @@ func (r *Request) reservable() error {
 // themselves.
 //
 // An error names a malformed request, or one too long for a reservation, and means
-// that nothing was charged. Where the store does not answer, the failure mode does;
-// what was not charged then, Commit charges whole.
+// that nothing was charged. Where the store does not answer, the failure mode does,
+// and Commit asks the store whether it was reserved all the same: if not, it charges the whole.
 func (l *Limiter) Reserve(ctx context.Context, req *Request, o reservation.Options, resp *Response) (reservation.Reservation, error) {
 	o, err := req.reservationOptions(o)
 	if err != nil {
@@ -224,6 +224,7 @@ func (l *Limiter) takeReserved(ctx context.Context, p *plan, b *booking, req *Re
 		l.answerRepeated(ctx, p, b, req, &responses[0])
 		return repetition{true, made.ResetAfter}
 	}
+	b.untold = made.Err != nil
 	l.compensate(ctx, p, responses, fellBack, true)
 	return repetition{}
 }

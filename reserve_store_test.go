@@ -68,7 +68,8 @@ func (u *unreliable) Take(ctx context.Context, takes []store.Take, results []sto
 
 // TestA10NeverTwice loses questions and answers, of one store and of each of several
 // that a group falls apart into, and asks again until there is an answer. Of one store
-// every reservation is settled exactly once; of several never twice, and what a part
+// every reservation is settled exactly once, also where its first answer got lost, and whether or
+// not somebody has asked for it again; of several never twice, and what a part
 // could not do is all that is missing.
 func TestA10NeverTwice(t *testing.T) {
 	for _, parts := range []int{1, 3} {
@@ -78,11 +79,18 @@ func TestA10NeverTwice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			*calm = true
 			req := &headgate.Request{Domain: "d", Descriptors: []headgate.Descriptor{some("shared:s,leaf:b", 20)}}
-			r, err := l.Reserve(context.Background(), req, reservation.Options{}, new(headgate.Response))
-			if err != nil {
-				t.Fatal(err)
+			reserve := func() reservation.Reservation {
+				r, err := l.Reserve(context.Background(), req, reservation.Options{ID: "job"}, new(headgate.Response))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r
+			}
+			*calm = parts > 1
+			r := reserve()
+			if *calm = true; rapid.Bool().Draw(t, "again") {
+				reserve()
 			}
 			*calm = false
 			actual := rapid.Int64Range(0, 45).Draw(t, "actual")
