@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"io"
 	"net"
 	"net/http"
@@ -75,7 +76,7 @@ type stage struct {
 	Chromium string            `json:"chromium"`
 	Firefox  string            `json:"firefox,omitempty"` // in place of Chromium
 	Modules  string            `json:"modules"`
-	Shots    string            `json:"shots"`
+	Shots    string            `json:"shots,omitempty"`  // where screenshots go, if anywhere
 	Issuer   string            `json:"issuer,omitempty"` // of logins
 	File     string            `json:"file,omitempty"`   // a page that is opened as a file
 
@@ -93,7 +94,7 @@ type stage struct {
 // newStage starts a headgate with these further arguments.
 func newStage(t *testing.T, args ...string) *stage {
 	t.Helper()
-	s := &stage{t: t, Chromium: testserver.Binary(t, "chromium"), node: testserver.Binary(t, "node"), Tokens: map[string]string{}, Shots: t.ArtifactDir()}
+	s := &stage{t: t, Chromium: testserver.Binary(t, "chromium"), node: testserver.Binary(t, "node"), Tokens: map[string]string{}, Shots: shots(t)}
 	s.Modules = modules(t)
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -120,6 +121,16 @@ func newStage(t *testing.T, args ...string) *stage {
 	t.Cleanup(control.Close)
 	s.Control = control.URL
 	return s
+}
+
+// shots returns where screenshots go: none are made, which takes a third of the time, unless somebody
+// wants to see them.
+func shots(t *testing.T) string {
+	t.Helper()
+	if flag.Lookup("test.artifacts").Value.String() != "true" {
+		return ""
+	}
+	return t.ArtifactDir()
 }
 
 // withTenants is the argument for a database of accounts.
@@ -267,7 +278,7 @@ func (s *stage) play(script string) {
 	out, err := cmd.CombinedOutput()
 	s.t.Logf("%s:\n%s", script, out)
 	if err != nil {
-		s.t.Fatalf("%s: %v; screenshots are in %s with -artifacts", script, err, s.Shots)
+		s.t.Fatalf("%s: %v; hint: with -artifacts there are screenshots", script, err)
 	}
 }
 

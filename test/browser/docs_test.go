@@ -12,7 +12,7 @@ import (
 // search finds what a page says, and leads there.
 func TestDocumentation(t *testing.T) {
 	t.Parallel()
-	s := &stage{t: t, Chromium: testserver.Binary(t, "chromium"), node: testserver.Binary(t, "node"), Modules: modules(t), Shots: t.ArtifactDir(), Base: "null"}
+	s := &stage{t: t, Chromium: testserver.Binary(t, "chromium"), node: testserver.Binary(t, "node"), Modules: modules(t), Shots: shots(t), Base: "null"}
 	out := filepath.Join(t.TempDir(), "docs")
 	render := exec.CommandContext(t.Context(), "go", "run", "./site", "..", out)
 	render.Dir = "../../tools"

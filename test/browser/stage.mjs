@@ -73,7 +73,7 @@ export async function play(script, options = {}) {
     try {
       await script(page, context);
     } catch (error) {
-      await page.screenshot({ path: path.join(stage.shots, "failed.png"), fullPage: true }).catch(() => {});
+      if (stage.shots) await page.screenshot({ path: path.join(stage.shots, "failed.png"), fullPage: true }).catch(() => {});
       throw error;
     }
     faults.push(...(await page.evaluate(() => globalThis.violations)).map((v) => `content security policy: ${v}`));
@@ -107,10 +107,10 @@ export async function open(page, hash) {
   await page.locator("main h1").waitFor();
 }
 
-// shot keeps a screenshot of the whole page, but not of Firefox: there the driver puts a style
-// into the page, which no page of ours allows.
+// shot keeps a screenshot of the whole page where the stage has a place for it, but not of Firefox:
+// there the driver puts a style into the page, which no page of ours allows.
 export async function shot(page, name) {
-  if (!stage.firefox) await page.screenshot({ path: path.join(stage.shots, `${name}.png`), fullPage: true });
+  if (stage.shots && !stage.firefox) await page.screenshot({ path: path.join(stage.shots, `${name}.png`), fullPage: true });
 }
 
 // accessible finds faults of a page by axe-core, at the levels A and AA and by its best
