@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"net"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -165,45 +166,77 @@ func TestSwapsOfCallersThatLeave(t *testing.T) {
 	}
 }
 
-// What Redis refuses of one swap is in its answer alone, whoever asked for those beside it.
+// What Redis refuses of one swap, for want of memory or because of what stands there, is in its
+// answer alone, whoever asked for those beside it.
 func TestAnErrorBelongsToASwap(t *testing.T) {
 	for _, program := range testserver.RedisPrograms {
 		t.Run(program, func(t *testing.T) {
 			server := testserver.Redis(t, testserver.RedisConfig{Program: program})
 			s := openURL(t, server.URL())
-			for setting, reason := range map[string]store.Reason{"maxmemory": store.Full, "min-replicas-to-write": store.Unavailable} {
-				key := func(name string) []byte { return []byte(setting + " " + name) }
-				answers := make([]store.Swapped, 4)
-				s.Swap(t.Context(), []store.Swap{
-					{Key: key("there"), New: []byte("answer"), TTL: time.Minute},
-					{Key: key("claimed"), New: []byte("claim"), TTL: time.Minute},
-				}, answers[:2])
-				hash := hashOf(key("list"))
-				server.MustDo("RPUSH", conn.DefaultPrefix+string(hash[:])+keptName, "foreign")
-				server.MustDo("CONFIG", "SET", setting, "1")
-				s.Swap(t.Context(), []store.Swap{
-					{Key: key("new"), New: []byte("claim"), TTL: time.Minute},
-					{Key: key("there"), New: []byte("claim"), TTL: time.Minute},
-					{Key: key("list"), New: []byte("claim"), TTL: time.Minute},
-					{Key: key("claimed"), Old: []byte("other"), New: []byte("answer"), TTL: time.Minute},
-				}, answers)
-				server.MustDo("CONFIG", "SET", setting, "0")
-				if got := store.ReasonOf(answers[0].Err); got != reason || answers[0].Done {
-					t.Errorf("%s, a new value: %+v, want %s", setting, answers[0], reason)
-				}
-				if got := store.ReasonOf(answers[2].Err); got != store.Misconfigured || answers[2].Done {
-					t.Errorf("%s, a value of another type: %+v", setting, answers[2])
-				}
-				for i, want := range map[int]string{1: "answer", 3: "claim"} {
-					if got := answers[i]; got.Err != nil || got.Done || string(got.Found) != want {
-						t.Errorf("%s, swap %d beside them: %+v, want %q found", setting, i, got, want)
-					}
-				}
-				s.Swap(t.Context(), []store.Swap{{Key: key("new"), New: []byte("claim"), TTL: time.Minute}}, answers[:1])
-				if !answers[0].Done {
-					t.Errorf("%s, when it is back: %+v", setting, answers[0])
+			answers := make([]store.Swapped, 4)
+			s.Swap(t.Context(), []store.Swap{
+				{Key: []byte("there"), New: []byte("answer"), TTL: time.Minute},
+				{Key: []byte("claimed"), New: []byte("claim"), TTL: time.Minute},
+			}, answers[:2])
+			hash := hashOf([]byte("list"))
+			server.MustDo("RPUSH", conn.DefaultPrefix+string(hash[:])+keptName, "foreign")
+			server.MustDo("CONFIG", "SET", "maxmemory", "1")
+			s.Swap(t.Context(), []store.Swap{
+				{Key: []byte("new"), New: []byte("claim"), TTL: time.Minute},
+				{Key: []byte("there"), New: []byte("claim"), TTL: time.Minute},
+				{Key: []byte("list"), New: []byte("claim"), TTL: time.Minute},
+				{Key: []byte("claimed"), Old: []byte("other"), New: []byte("answer"), TTL: time.Minute},
+			}, answers)
+			server.MustDo("CONFIG", "SET", "maxmemory", "0")
+			if got := store.ReasonOf(answers[0].Err); got != store.Full || answers[0].Done {
+				t.Errorf("a new value: %+v", answers[0])
+			}
+			if got := store.ReasonOf(answers[2].Err); got != store.Misconfigured || answers[2].Done {
+				t.Errorf("a value of another type: %+v", answers[2])
+			}
+			for i, want := range map[int]string{1: "answer", 3: "claim"} {
+				if got := answers[i]; got.Err != nil || got.Done || string(got.Found) != want {
+					t.Errorf("swap %d beside them: %+v, want %q found", i, got, want)
 				}
 			}
+			if s.Swap(t.Context(), []store.Swap{{Key: []byte("new"), New: []byte("claim"), TTL: time.Minute}}, answers[:1]); !answers[0].Done {
+				t.Errorf("when there is memory again: %+v", answers[0])
+			}
+		})
+	}
+}
+
+// What a server refuses of all is an error of the call: it counts as one, and a connection to
+// what is no primary any more ends, so that the next one finds the primary.
+func TestAServerThatRefusesAllSwaps(t *testing.T) {
+	for _, program := range testserver.RedisPrograms {
+		t.Run(program, func(t *testing.T) {
+			primary := testserver.Redis(t, testserver.RedisConfig{Program: program})
+			server := testserver.Redis(t, testserver.RedisConfig{Program: program})
+			s := openURL(t, server.URL())
+			asked := 0
+			ask := func() store.Swapped { // for a new value: what stands already can be read of a replica
+				asked++
+				var answer [1]store.Swapped
+				s.Swap(t.Context(), []store.Swap{{Key: []byte(strconv.Itoa(asked)), New: []byte("claim"), TTL: time.Minute}}, answer[:])
+				return answer[0]
+			}
+			server.MustDo("CONFIG", "SET", "min-replicas-to-write", "1")
+			eventually.True(t, "too few replicas are an error", func() bool { return store.ReasonOf(ask().Err) == store.Unavailable })
+			if got := s.only.snapshot(time.Now()); got.Failures == 0 || got.Fault == nil {
+				t.Errorf("too few replicas: %d failures, fault %v", got.Failures, got.Fault)
+			}
+			server.MustDo("CONFIG", "SET", "min-replicas-to-write", "0")
+			eventually.True(t, "the store works again", func() bool { return ask().Err == nil })
+
+			host, port, _ := net.SplitHostPort(primary.Addr)
+			server.MustDo("REPLICAOF", host, port)
+			if got := ask(); store.ReasonOf(got.Err) != store.ReadOnly {
+				t.Errorf("of a replica: %+v", got)
+			}
+			eventually.True(t, "the connection to the replica has ended", func() bool { return !s.only.snapshot(time.Now()).Connected })
+			server.MustDo("REPLICAOF", "NO", "ONE")
+			eventually.True(t, "the store works with a primary again", func() bool { return ask().Err == nil })
 		})
 	}
 }

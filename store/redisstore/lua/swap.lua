@@ -18,10 +18,11 @@
 --          was found stands, in us, 0 where nothing stands there
 --   found  what stands there, or what Redis said; '' where it was changed
 --
--- What Redis refuses of one value (out of memory, of another type) is in its answer alone:
--- those beside it may be of other callers.
+-- What Redis refuses of one value (no memory for it, of another type) is in its answer alone:
+-- those beside it may be of other callers. What it refuses of all (it is a replica) ends the
+-- script, and nothing was written.
 
-local match, format, floor = string.match, string.format, math.floor
+local find, match, format, floor = string.find, string.match, string.format, math.floor
 local number, now, deadline = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
 if now == 0 then
   local time = redis.call('TIME')
@@ -31,9 +32,19 @@ if deadline > 0 and now > deadline then
   return {4 * number + 1, now}
 end
 
+-- ask makes a command on one value. An error that it returns is about that value.
+local function ask(...)
+  local reply = redis.pcall(...)
+  local said = type(reply) == 'table' and reply.err
+  if said and not find(said, 'OOM', 1, true) and not find(said, 'WRONGTYPE', 1, true) then
+    return redis.call(...) -- which says it in the words of the script's own error
+  end
+  return reply
+end
+
 -- swap makes one swap, and returns left and found.
 local function swap(key, old, new, ttl)
-  local text, found, left = redis.pcall('GET', key), '', 0
+  local text, found, left = ask('GET', key), '', 0
   if type(text) == 'table' then
     return -2, text.err
   elseif text then
@@ -47,9 +58,9 @@ local function swap(key, old, new, ttl)
   end
   local done
   if new ~= '' then
-    done = redis.pcall('SET', key, format('%d ', now + ttl) .. new, 'PX', format('%d', floor((ttl + 999) / 1000) + TTL_MARGIN_MS))
+    done = ask('SET', key, format('%d ', now + ttl) .. new, 'PX', format('%d', floor((ttl + 999) / 1000) + TTL_MARGIN_MS))
   elseif text then
-    done = redis.pcall('DEL', key)
+    done = ask('DEL', key)
   end
   if type(done) == 'table' and done.err then
     return -2, done.err
