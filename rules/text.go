@@ -24,6 +24,16 @@ func (f FailureMode) String() string {
 	return [...]string{"open", "closed", "local", "open_unbounded"}[f]
 }
 
+// FailureModeOf returns the mode that text names, as rules write it; ok is false where it names none.
+func FailureModeOf(text string) (mode FailureMode, ok bool) {
+	for mode := range OpenUnbounded + 1 {
+		if mode.String() == text {
+			return mode, true
+		}
+	}
+	return Open, false
+}
+
 // String returns the cost as rules write it, such as "header:x-cost, at most
 // 100", and "hits" for the default.
 func (c Cost) String() string {

@@ -16,7 +16,11 @@ import (
 // newRuleSource returns the source that keeps the rules of s in force in
 // limiter, and tells told.
 func newRuleSource(s *config.Settings, k *keys, limiter *headgate.Limiter, told *ruleReporter) (*rulesource.Source, error) {
-	read := rulefile.Options{Compat: s.EnvoyCompat(), QuotaMode: s.QuotaMode, SpareDenied: s.SpareDenied, MergeDomains: s.MergeDomains, RowsDomain: s.RowsDomain, Fit: told.fit}
+	failure, _ := rules.FailureModeOf(s.FailureMode) // the command line takes no other words
+	read := rulefile.Options{
+		Compat: s.EnvoyCompat(), Failure: failure, QuotaMode: s.QuotaMode, SpareDenied: s.SpareDenied, MergeDomains: s.MergeDomains,
+		RowsDomain: s.RowsDomain, Fit: told.fit,
+	}
 	if k.names != nil {
 		read.Names = k.names
 	}

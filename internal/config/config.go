@@ -31,6 +31,7 @@ type Settings struct {
 	// Empty means no rules: only limits that callers name are decided.
 	Rules         string        `group:"rules" placeholder:"FILE_OR_DIR" help:"Rule file, or a directory of rule files. Changes are picked up while serving."`
 	Compat        string        `group:"rules" enum:",envoy" default:"" placeholder:"envoy" help:"Defaults of another service for rules that do not say otherwise: 'envoy' means fixed windows, and denied hits count, as in envoyproxy/ratelimit."`
+	FailureMode   string        `group:"rules" enum:"open,closed,local,open_unbounded" default:"open" help:"What the rules that do not say failure_mode do while the store cannot decide. Rules that are sensitive fail closed. Default ${default}."`
 	MergeDomains  bool          `group:"rules" help:"Let several rule files add to the same domain, instead of refusing the second one."`
 	RowsDomain    string        `group:"rules" default:"api" placeholder:"DOMAIN" help:"Domain of the rules that stand as rows in the table rate_limit_rules of --tenants. Default ${default}."`
 	AllowRuleDrop bool          `group:"rules" help:"Accept a reload that drops most of the rules in force. By default it is refused, because a half-mounted directory looks just like that."`

@@ -57,7 +57,7 @@ func TestDefaultsAreValid(t *testing.T) {
 	}
 	want := Serve{
 		Settings: Settings{
-			RowsDomain: "api", RulesPoll: 10 * time.Second, Store: NewStoreURL("memory://"), StoreBudget: 20 * time.Millisecond,
+			FailureMode: "open", RowsDomain: "api", RulesPoll: 10 * time.Second, Store: NewStoreURL("memory://"), StoreBudget: 20 * time.Millisecond,
 			BreakerFailures: 3, BreakerRatio: 0.5, BreakerPause: time.Second, DenialMemory: 65536, DenialTime: 2 * time.Second,
 			Listeners: Listeners{MaxConnections: 20000},
 			OpsAddr:   "127.0.0.1:6070", MetricsPath: "/metrics", Statsd: Statsd{StatsdInterval: 10 * time.Second, StatsdFormat: "statsd"}, XDS: XDS{XDSNode: "default", XDSMaxMessage: 16 << 20}, StandIn: StandIn{NearLimitRatio: 0.8}, DrainDelay: time.Second, DrainTimeout: 15 * time.Second,
@@ -123,6 +123,7 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 		"dashboard-oidc-issuer": "https://i",
 		"denial-lines":          "5",
 		"denial-memory":         "7",
+		"failure-mode":          "closed",
 		"grpc-addr":             ":1",
 		"headers":               "off",
 		"health-addr":           ":1",

@@ -20,6 +20,8 @@ type Options struct {
 	// fixed_window and charge denied hits, consumption to independent, and key and value of an entry are compared joined by "_".
 	// Keys of Headgate work all the same.
 	Compat bool
+	// Failure is the failure mode of rules that do not say one; sensitive ones are closed.
+	Failure rules.FailureMode
 	// QuotaMode reads every rule as if it said quota_mode: true.
 	QuotaMode bool
 	// SpareDenied does not charge denied hits where a rule does not say count_denied, with
@@ -187,6 +189,9 @@ func version(files []File, o Options) string {
 	fmt.Fprintf(h, "compat=%t merge=%t", o.Compat, o.MergeDomains)
 	if o.QuotaMode || o.SpareDenied {
 		fmt.Fprintf(h, " quota=%t spare=%t", o.QuotaMode, o.SpareDenied)
+	}
+	if o.Failure != rules.Open {
+		fmt.Fprintf(h, " failure=%v", o.Failure)
 	}
 	if len(o.Rows) > 0 {
 		fmt.Fprintf(h, " rows in %s: ", o.RowsDomain)

@@ -198,7 +198,7 @@ func TestVersionNamesTheContent(t *testing.T) {
 		files []File
 		o     Options
 	}{
-		{files, Options{}}, {files, Options{Compat: true}}, {files, Options{MergeDomains: true}}, {files[:1], Options{}},
+		{files, Options{}}, {files, Options{Compat: true}}, {files, Options{MergeDomains: true}}, {files, Options{Failure: rules.Closed}}, {files[:1], Options{}},
 		{[]File{{"a", []byte("domain: d ")}, {"b", []byte("domain: e")}}, Options{}},
 	} {
 		set, err := Load(variant.files, variant.o)
@@ -207,8 +207,46 @@ func TestVersionNamesTheContent(t *testing.T) {
 		}
 		versions[set.Version()] = true
 	}
-	if len(versions) != 5 {
-		t.Errorf("%d versions for 5 contents", len(versions))
+	if len(versions) != 6 {
+		t.Errorf("%d versions for 6 contents", len(versions))
+	}
+}
+
+// A failure mode for all is that of rules that do not say one, in files and in rows; what is
+// sensitive fails closed all the same.
+func TestFailureModeOfRulesThatSayNone(t *testing.T) {
+	files := []File{{"f", []byte(`
+domain: d
+descriptors:
+- {key: silent, rate_limit: {unit: day, requests_per_unit: 1}}
+- {key: sensitive, sensitive: true, rate_limit: {unit: day, requests_per_unit: 1}}
+- {key: open, failure_mode: open, rate_limit: {unit: day, requests_per_unit: 1}}
+- {key: bare, failure_mode: open_unbounded, sensitive: true, rate_limit: {unit: day, requests_per_unit: 1}}
+`)}}
+	row := rules.Row{ID: 7, Scope: "apikey", LimitCount: 1, WindowMS: 60_000, Active: true}
+	for _, mode := range []rules.FailureMode{rules.Open, rules.Closed, rules.FailLocal, rules.OpenUnbounded} {
+		set, err := Load(files, Options{Failure: mode, Rows: []rules.Row{row}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]rules.FailureMode{}
+		for _, r := range set.Rules() {
+			got[r.ID] = r.Failure
+		}
+		for id, want := range map[string]rules.FailureMode{"d.silent": mode, "d.sensitive": rules.Closed, "d.open": rules.Open, "d.bare": rules.OpenUnbounded} {
+			if got[id] != want {
+				t.Errorf("%s of %s: %s, want %s", id, mode, got[id], want)
+			}
+			delete(got, id)
+		}
+		for id, failure := range got {
+			if failure != mode {
+				t.Errorf("%s, a row: %s, want %s", id, failure, mode)
+			}
+		}
+		if len(got) != 1 {
+			t.Errorf("%d rules of rows, want 1: bad are %v", len(got), set.BadRows())
+		}
 	}
 }
 

@@ -72,10 +72,8 @@ func (c *compiler) addAlways(f *fileSpec, spec *descriptorSpec) {
 }
 
 func (c *compiler) failure(spec *descriptorSpec) rules.FailureMode {
-	for _, mode := range []rules.FailureMode{rules.Open, rules.Closed, rules.FailLocal, rules.OpenUnbounded} {
-		if mode.String() == spec.failureMode {
-			return mode
-		}
+	if mode, known := rules.FailureModeOf(spec.failureMode); known {
+		return mode
 	}
 	if spec.failureMode != "" {
 		c.errorf(spec.failureAt, "write open (each node lets pass up to the limit), closed (deny), local (each node decides by its share) or open_unbounded (let everything pass)", "failure_mode '%s' is unknown", spec.failureMode)
@@ -83,7 +81,7 @@ func (c *compiler) failure(spec *descriptorSpec) rules.FailureMode {
 	if spec.sensitive {
 		return rules.Closed
 	}
-	return rules.Open
+	return c.options.Failure
 }
 
 // costSources are the words of `from`, with the attribute that they stand for

@@ -3,11 +3,13 @@ package e2e
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -114,6 +116,30 @@ func TestInPlaceOfRatelimit(t *testing.T) {
 	}
 	if strings.Contains(output, "misspelt") {
 		t.Errorf("links of Kubernetes are taken for settings:\n%s", output)
+	}
+}
+
+// Who relied on Envoy's failure_mode_deny has every rule fail closed, and an error for each call
+// that Redis does not decide.
+func TestRatelimitWithoutRedisIsAnError(t *testing.T) {
+	t.Parallel()
+	nobody := net.JoinHostPort("127.0.0.1", strconv.Itoa(testserver.FreePort(t)))
+	for mode, want := range map[string]int{"": http.StatusOK, "closed": http.StatusServiceUnavailable} {
+		environment := []string{"REDIS_URL=" + nobody}
+		if mode != "" {
+			environment = append(environment, "HEADGATE_FAILURE_MODE="+mode, "HEADGATE_RLS_CLOSED=error")
+		}
+		n := startRatelimit(t, environment...)
+		resp, err := http.Post("http://"+n.at(t, "http")+"/json", "application/json",
+			strings.NewReader(`{"domain": "edge", "descriptors": [{"entries": [{"key": "remote_address", "value": "192.0.2.1"}]}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("failure mode %q: %s %s, want %d", mode, resp.Status, body, want)
+		}
 	}
 }
 
