@@ -163,6 +163,7 @@ import (
 	"errors"
 	"mime"
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -244,7 +245,19 @@ func NewHandler(o Options) (http.Handler, error) {
 		mux.Handle("/v1/explain", h.sameSite(o.Explain))
 	}
 	mux.HandleFunc("/", notFound)
-	return mux, nil
+	return asWritten(mux), nil
+}
+
+// asWritten answers paths that have empty segments or dots as those of nothing. The mux would
+// redirect from them, and no client of an API follows that with its body.
+func asWritten(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodConnect || path.Clean(r.URL.Path) != r.URL.Path {
+			notFound(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 type handler struct {

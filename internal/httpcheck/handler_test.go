@@ -344,15 +344,17 @@ func TestOtherPaths(t *testing.T) {
 	if w := get("/json"); w.Code != http.StatusTeapot {
 		t.Errorf("/json %d", w.Code)
 	}
-	w := get("/v2/check")
-	if w.Code != 404 {
-		t.Errorf("/v2/check %d", w.Code)
+	for _, path := range []string{"/v2/check", "//v1/check", "/v1/./check", "/v1/x/../check", "/v1/check/"} {
+		w := get(path)
+		if w.Code != 404 {
+			t.Errorf("%s %d", path, w.Code)
+		}
+		verifyProblem(t, w)
 	}
-	verifyProblem(t, w)
 
 	r := httptest.NewRequest(http.MethodPost, "/json", nil)
 	r.Header.Set("Sec-Fetch-Site", "cross-site")
-	w = httptest.NewRecorder()
+	w := httptest.NewRecorder()
 	if h.ServeHTTP(w, r); w.Code != http.StatusForbidden {
 		t.Errorf("/json from another site: %d", w.Code)
 	}

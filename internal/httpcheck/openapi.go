@@ -7,8 +7,8 @@ import (
 	"github.com/headgate/headgate/internal/problems"
 )
 
-// path is one of the paths that decide, for the document.
-type path struct {
+// route is one of the paths that decide, for the document.
+type route struct {
 	at, id, summary string
 	// body are the schemas of which one is sent.
 	body []any
@@ -21,7 +21,7 @@ type path struct {
 // anyDecision is the answer to one check or to a batch.
 type anyDecision struct{}
 
-var paths = []path{
+var paths = []route{
 	{"/v1/check", "check", "Decide one check, or several in one call", append(checkForms[:2:2], openapi.Ref("Batch")), map[int]any{200: anyDecision{}, 429: checkDecision{}, 503: checkDecision{}}, []int{409, 501}},
 	{"/ratelimit/check", "checkPlain", "Decide one key by a limit that the caller names; the status of a decision is always 200", []any{openapi.Ref("PlainCheck")}, map[int]any{200: plainDecision{}}, []int{409, 501}},
 	{"/v1/renew", "renew", "Say that a request in flight goes on", append(inFlightForms[:2:2], openapi.Ref("InFlightBatch")), map[int]any{200: anyDecision{}}, []int{409, 501}},
@@ -97,7 +97,7 @@ func pathObjects() openapi.Schema {
 	return all
 }
 
-func (p *path) operation() *openapi.Operation {
+func (p *route) operation() *openapi.Operation {
 	body := openapi.Schema{"oneOf": p.body}
 	if len(p.body) == 1 {
 		body = p.body[0].(openapi.Schema)

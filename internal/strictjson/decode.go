@@ -3,9 +3,12 @@ package strictjson
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -174,7 +177,11 @@ func (w *walker) numberOf(t reflect.Type) *Error {
 	default:
 		return w.isNot("the number "+shortened(text), t)
 	}
-	if fault != nil {
+	switch {
+	case errors.Is(fault, strconv.ErrRange) && t.Kind() != reflect.Float64:
+		most := int64(math.MaxInt64) >> (64 - t.Bits())
+		return &Error{What: "the number " + shortened(text) + " is out of range", Hint: fmt.Sprintf("from %d to %d", -most-1, most)}
+	case fault != nil:
 		return w.isNot("the number "+shortened(text), t)
 	}
 	return nil
@@ -209,7 +216,7 @@ func unknown(name string, known map[string]reflect.Type) *Error {
 	if near := spelling.Nearest(name, maps.Keys(known)); near != "" {
 		return &Error{What: "no such field", Hint: fmt.Sprintf("did you mean %q?", near)}
 	}
-	return &Error{What: "no such field", stranger: written(name)}
+	return &Error{What: "no such field", Hint: "there are " + strings.Join(slices.Sorted(maps.Keys(known)), ", "), stranger: written(name)}
 }
 
 // structs are the fields of struct types by their names in JSON, of which there are as

@@ -58,7 +58,7 @@ func TestDecodeRefuses(t *testing.T) {
 		`{"nam\u0435":"a"}`:                 "no such field",
 		`{"nam":"a"}`:                       `nam: no such field; hint: did you mean "name"?`,
 		`{"Hidden":"a"}`:                    "Hidden: no such field",
-		`{"inner":{}}`:                      "inner: no such field",
+		`{"inner":{}}`:                      "inner: no such field; hint: there are Plain, at, hits, labels, list, name, on, ratio, raw",
 		"{\"name\":\"\xff\"}":               "name: not UTF-8",
 		`{"name":"\udc00"}`:                 "name: ",
 		"{\"name\":\"\n\"}":                 "name: control character",
@@ -66,7 +66,7 @@ func TestDecodeRefuses(t *testing.T) {
 		`{"labels":{"a":"x"}}`:              "labels.a: text is not a whole number",
 		`{"hits":1.0}`:                      "hits: the number 1.0 is not a whole number",
 		`{"hits":01}`:                       "hits: not a JSON number",
-		`{"hits":9223372036854775808}`:      "is not a whole number",
+		`{"hits":9223372036854775808}`:      "hits: the number 9223372036854775808 is out of range; hint: from -9223372036854775808 to 9223372036854775807",
 		`{"at":"2026-12-01"}`:               "at: not a time; hint",
 		`{"on":1}`:                          "on: the number 1 is not true or false",
 		`{"name":false}`:                    "name: false is not text",
@@ -84,9 +84,9 @@ func TestDecodeRefuses(t *testing.T) {
 // TestGuarded: of a text that may hold secrets, a name that nobody knows is not told.
 func TestGuarded(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"secret":1}`:                 "no such field",
-		`{"sec.ret \"":1}`:             "no such field",
-		`{"list":[{},{"secret":1}]}`:   "list[1]: no such field",
+		`{"secret":1}`:                 "no such field; hint: there are Plain, at, hits, labels, list, name, on, ratio, raw",
+		`{"sec.ret \"":1}`:             "no such field; hint: there are Plain, at, hits, labels, list, name, on, ratio, raw",
+		`{"list":[{},{"secret":1}]}`:   "list[1]: no such field; hint: there are at, hits",
 		`{"nam":"a"}`:                  `nam: no such field; hint: did you mean "name"?`,
 		`{"list":[{"hits":"secret"}]}`: "list[0].hits: text is not a whole number",
 	} {
