@@ -222,7 +222,7 @@ var rooms = map[string]struct {
 	}, "what was recorded is asked again of the limiter itself, without a server"},
 	"internal/urlrules":    {[]string{"rules/rulefile", "internal/hideurl", "internal/sleep"}, "documents of the web are asked for in one place; whoever has the rules puts them in force"},
 	"internal/importer":    {[]string{"descriptor", "internal/strictjson", "internal/yamlfile", "limit", "rules", "rules/rulefile"}, "what others wrote becomes a rule file, which whoever decides reads like any other"},
-	"internal/envoyenv":    {nil, "what another service's environment means is a table and pure functions"},
+	"internal/envoyenv":    {[]string{"store"}, "what another service's environment means is a table and pure functions"},
 	"internal/linelimit":   {[]string{"limit"}, "lines of logs are limited as requests are, whoever writes them"},
 	"internal/adminlink":   {[]string{"internal/problems"}, "asking admin processes is no matter of what they are asked"},
 	"internal/accountfile": {[]string{"internal/regular", "tenant", "tenant/sqltenant", "internal/quotas", "internal/rulesource"}, "a file finds accounts, whoever wrote them and whoever asks"},

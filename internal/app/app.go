@@ -58,6 +58,10 @@ type Options struct {
 	// tools and of OpenTelemetry; nil knows none.
 	Getenv func(string) string
 
+	// Explain adds to an error about rules that names flags what stands for those flags where
+	// the process was started otherwise; nil adds nothing.
+	Explain func(error) error
+
 	// Settings are what operators are shown of those that the process was started with; the
 	// zero value shows none.
 	Settings view.Settings

@@ -54,6 +54,7 @@ type health struct {
 	storeErr atomic.Pointer[error] // of the last ping; nil when it decided
 	logger   *slog.Logger
 	metrics  *telemetry.Metrics
+	explain  func(error) error // Options.Explain
 	// hurry has the store asked at once; it has room for one. nil means never.
 	hurry sleep.Nudge
 
@@ -204,7 +205,7 @@ func (h *health) report() report {
 		s := h.rules.Status()
 		r.Rules = view.Config{State: view.State{OK: s.Err == nil}, Version: s.Version, LoadedAt: s.LoadedAt, LastGood: s.LastGood}
 		if s.Err != nil {
-			r.Rules.Error = rulesource.Brief(s.Err)
+			r.Rules.Error = briefly(s.Err, h.explain)
 		}
 	}
 	r.Tenants, r.Documents = h.tenants.Report(), cmp.Or(h.tenants.Documents(), h.switches.report())

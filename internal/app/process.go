@@ -133,7 +133,7 @@ func newProcess(s *config.Settings, does config.Does, k *keys, o Options) (*proc
 	p := &process{
 		settings: s, does: does, keys: k, options: o, logger: o.Logger, metrics: metrics,
 		observer: &observers{metrics: metrics, logger: o.Logger}, stack: stores, hot: hot,
-		health:    &health{logger: o.Logger, metrics: metrics, hurry: sleep.NewNudge()},
+		health:    &health{logger: o.Logger, metrics: metrics, explain: o.Explain, hurry: sleep.NewNudge()},
 		rollBacks: tenantsource.NewRollBacks(o.Logger), floods: &floods{logger: o.Logger},
 		atEnd: []func(){release},
 	}
@@ -186,7 +186,7 @@ func (p *process) assemble() error {
 		p.health.ping = p.stack.ping
 	}
 	if p.hasRules() {
-		told := &ruleReporter{metrics: p.metrics, logger: p.logger, ruleKeys: p.watching.setRules, modesAreExact: p.stack.modesAreExact(), fit: p.stack.fit, fronts: p.options.fronts}
+		told := &ruleReporter{metrics: p.metrics, logger: p.logger, explain: p.options.Explain, ruleKeys: p.watching.setRules, modesAreExact: p.stack.modesAreExact(), fit: p.stack.fit, fronts: p.options.fronts}
 		if p.health.rules, err = newRuleSource(p.settings, p.keys, p.limiter, told); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"log/slog"
 	"time"
 
@@ -46,6 +47,7 @@ func newRuleSource(s *config.Settings, k *keys, limiter *headgate.Limiter, told 
 type ruleReporter struct {
 	metrics *telemetry.Metrics
 	logger  *slog.Logger
+	explain func(error) error // Options.Explain
 	// ruleKeys is told of rules before they are in force.
 	ruleKeys func(*rules.Set)
 	// modesAreExact is why consistency modes change nothing, "" if they do or
@@ -55,6 +57,15 @@ type ruleReporter struct {
 	fit func(*rules.Rule) error
 	// fronts are those of the process whose callers pass requests on themselves.
 	fronts []lint.Front
+}
+
+// briefly is err as one line, with what explain, which may be nil, adds to it.
+func briefly(err error, explain func(error) error) string {
+	line := rulesource.Brief(err)
+	if explain == nil {
+		return line
+	}
+	return explain(errors.New(line)).Error()
 }
 
 func (r *ruleReporter) report(e rulesource.Event) {
@@ -69,19 +80,19 @@ func (r *ruleReporter) report(e rulesource.Event) {
 	case rulesource.Refused:
 		r.metrics.Reloaded(telemetry.ReloadRefused)
 		if e.Set.NumRules() == 0 {
-			r.logger.Error("rules refused, and no rules are in force", "error", rulesource.Brief(e.Err))
+			r.logger.Error("rules refused, and no rules are in force", "error", briefly(e.Err, r.explain))
 		} else {
-			r.logger.Error("rules refused; those in force stay", "version", e.Set.Version(), "error", rulesource.Brief(e.Err))
+			r.logger.Error("rules refused; those in force stay", "version", e.Set.Version(), "error", briefly(e.Err, r.explain))
 		}
 	case rulesource.LastGood:
 		r.metrics.Reloaded(telemetry.ReloadLastGood)
-		r.logger.Error("rules refused; the last good rules are in force", "rules", e.Set.NumRules(), "version", e.Set.Version(), "error", rulesource.Brief(e.Err))
+		r.logger.Error("rules refused; the last good rules are in force", "rules", e.Set.NumRules(), "version", e.Set.Version(), "error", briefly(e.Err, r.explain))
 		r.describe(e.Set)
 	case rulesource.Joined:
 		r.logger.Info("rules in force with those of the database", "rules", e.Set.NumRules(), "version", e.Set.Version())
 		r.describe(e.Set)
 	case rulesource.DocumentRefused:
-		r.logger.Error("rules of the database are refused", "error", rulesource.Brief(e.Err))
+		r.logger.Error("rules of the database are refused", "error", briefly(e.Err, r.explain))
 	case rulesource.NotKept, rulesource.NotWatched:
 		r.logger.Warn(e.Err.Error())
 	}

@@ -40,6 +40,7 @@ func (c *ratelimitCmd) Run(std *stdio, parsed *kong.Context, environment envoyen
 			o.Logger.Warn("a variable of envoyproxy/ratelimit", "note", note)
 		}
 		o.Settings = shownSettings(parsed, environment)
+		o.Explain = environment.Explain
 		return environment.Explain(app.Run(ctx, c.Serve, o))
 	})
 }

@@ -226,6 +226,25 @@ func TestSettings(t *testing.T) {
 		"a user":           {redis(map[string]string{"REDIS_AUTH": "app:pa:ss"}), map[string]string{"store": "redis://app:pa%3Ass@redis:6379/0"}, 0},
 		"a URL":            {redis(map[string]string{"REDIS_URL": "rediss://app:pass@redis:6379"}), map[string]string{"store": "rediss://app:pass@redis:6379/0"}, 0},
 		"a prefix":         {redis(map[string]string{"CACHE_KEY_PREFIX": "eu:"}), map[string]string{"store": "redis://redis:6379/0?prefix=eu%3A"}, 0},
+		"a database":       {redis(map[string]string{"REDIS_URL": "redis://u:p@127.0.0.1:1/3"}), map[string]string{"store": "redis://u:p@127.0.0.1:1/3"}, 0},
+		"another password": {redis(map[string]string{"REDIS_URL": "redis://u:p@127.0.0.1:1/3", "REDIS_AUTH": "other"}), map[string]string{"store": "redis://u:other@127.0.0.1:1/3"}, 0},
+		"another user":     {redis(map[string]string{"REDIS_URL": "redis://u:p@127.0.0.1:1", "REDIS_AUTH": "me:other"}), map[string]string{"store": "redis://me:other@127.0.0.1:1/0"}, 0},
+		"parameters":       {redis(map[string]string{"REDIS_URL": "redis://127.0.0.1:1?db=3&username=u&password=p"}), map[string]string{"store": "redis://u:p@127.0.0.1:1/3"}, 0},
+		"a path wins":      {redis(map[string]string{"REDIS_URL": "redis://u@127.0.0.1:1/2?db=3&username=w&password=p"}), map[string]string{"store": "redis://u:p@127.0.0.1:1/2"}, 0},
+		"files of a URL":   {redis(map[string]string{"REDIS_URL": "rediss://a:1/3", "REDIS_TLS_CACERT": "/ca"}), map[string]string{"store": "rediss://a:1/3?ca=%2Fca"}, 0},
+		"URLs of sentinels": {
+			redis(map[string]string{"REDIS_TYPE": "SENTINEL", "REDIS_URL": "main,redis://u:s@a:1/0,b:2", "REDIS_AUTH": "p"}),
+			map[string]string{"store": "redis+sentinel://:p@a:1,b:2/0?master=main&sentinel_password=s&sentinel_user=u"}, 0,
+		},
+		"another password of sentinels": {
+			redis(map[string]string{"REDIS_TYPE": "SENTINEL", "REDIS_URL": "main,redis://u:s@a:1", "REDIS_SENTINEL_AUTH": "t"}),
+			map[string]string{"store": "redis+sentinel://a:1/0?master=main&sentinel_password=t&sentinel_user=u"}, 0,
+		},
+		"URLs of a cluster": {redis(map[string]string{"REDIS_TYPE": "CLUSTER", "REDIS_URL": "redis://u:p@a:1/0,redis://u:p@b:2,c:3"}), map[string]string{"store": "redis+cluster://u:p@a:1,b:2,c:3"}, 0},
+		"a URL per second": {
+			redis(map[string]string{"REDIS_PERSECOND": "true", "REDIS_PERSECOND_SOCKET_TYPE": "tcp", "REDIS_PERSECOND_URL": "redis://u:p@fast:1/4", "REDIS_PERSECOND_AUTH": "q"}),
+			map[string]string{"store": "redis://redis:6379/0", "store-per-second": "redis://u:q@fast:1/4"}, 0,
+		},
 		"sentinels":        {redis(map[string]string{"REDIS_TYPE": "Sentinel", "REDIS_URL": "main,a:1,b:2", "REDIS_AUTH": "p", "REDIS_SENTINEL_AUTH": "u:s"}), map[string]string{"store": "redis+sentinel://:p@a:1,b:2/0?master=main&sentinel_password=s&sentinel_user=u"}, 0},
 		"a cluster by TLS": {redis(map[string]string{"REDIS_TYPE": "CLUSTER", "REDIS_URL": "a:1,b:2", "REDIS_TLS": "true", "REDIS_TLS_CACERT": "/ca"}), map[string]string{"store": "rediss+cluster://a:1,b:2?ca=%2Fca"}, 0},
 		"two":              {redis(map[string]string{"REDIS_PERSECOND": "true", "REDIS_PERSECOND_SOCKET_TYPE": "tcp", "REDIS_PERSECOND_URL": "fast:1"}), map[string]string{"store": "redis://redis:6379/0", "store-per-second": "redis://fast:1/0"}, 0},
@@ -267,6 +286,8 @@ func TestExplain(t *testing.T) {
 		"--grpc-addr: bad; hint: x": "--grpc-addr: bad; hint: x; hint: here --grpc-addr stands for GRPC_PORT",
 		"--http-addr: bad":          "--http-addr: bad",
 		"no flag":                   "no flag",
+		// What is off has a variable that turns it on.
+		"let them: --merge-domains": "let them: --merge-domains; hint: here --merge-domains stands for MERGE_DOMAIN_CONFIG=true",
 	} {
 		if got := e.Explain(errors.New(text)); got.Error() != want {
 			t.Errorf("%q\nis told as %q,\nwant       %q", text, got, want)
@@ -295,7 +316,9 @@ func TestRefused(t *testing.T) {
 		"REDIS_TYPE=sentinel":                `REDIS_URL: it does not name a primary and sentinels; hint: master,host:26379,host:26379`,
 		"REDIS_URL=redis:6379":               `REDIS_URL: the path of a socket is absolute; hint: an absolute path, or REDIS_SOCKET_TYPE=tcp for host:6379`,
 		"REDIS_SOCKET_TYPE=tcp REDIS_URL=:s": "",
-		"GRPC_SERVER_USE_TLS=true":           "GRPC_SERVER_TLS_CERT: GRPC_SERVER_USE_TLS needs it; hint: a file in PEM\nGRPC_SERVER_TLS_KEY: GRPC_SERVER_USE_TLS needs it; hint: a file in PEM",
+		"CACHE_KEY_PREFIX=b{c":               `CACHE_KEY_PREFIX: the prefix holds a character that it may not; hint: letters, digits and : . _ - / (such as shop-eu:)`,
+		"REDIS_PERSECOND=true REDIS_PERSECOND_URL=/s.sock CACHE_KEY_PREFIX={": `CACHE_KEY_PREFIX: the prefix holds a character that it may not; hint: letters, digits and : . _ - / (such as shop-eu:)`,
+		"GRPC_SERVER_USE_TLS=true": "GRPC_SERVER_TLS_CERT: GRPC_SERVER_USE_TLS needs it; hint: a file in PEM\nGRPC_SERVER_TLS_KEY: GRPC_SERVER_USE_TLS needs it; hint: a file in PEM",
 	} {
 		all := map[string]string{}
 		for pair := range strings.FieldsSeq(environment) {
@@ -314,6 +337,37 @@ func TestRefused(t *testing.T) {
 		e, err := Read(of(map[string]string{name: "geheim", "LOG_LEVEL": "loud", "REDIS_TYPE": "other"}))
 		if err == nil || strings.Contains(err.Error()+strings.Join(e.Notes, ""), "geheim") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestRefusedURLs: what a URL of Redis has and Headgate has no place for is refused, and never told.
+func TestRefusedURLs(t *testing.T) {
+	const form = `it does not have the form of a URL; hint: redis://user:password@host:6379/0; percent-encode special characters of the password: @ is %40, / is %2F, # is %23, % is %25`
+	for address, want := range map[string]string{
+		"SINGLE redis://h:1/three":                     "the database of its URL is not a number; hint: redis://host:6379/0",
+		"SINGLE redis://h:1/-1":                        "the database of its URL is not a number; hint: redis://host:6379/0",
+		"SINGLE redis://h:1/2147483648":                "the database of its URL is not a number; hint: redis://host:6379/0",
+		"SINGLE redis://h:1?db=geheim":                 "the database of its URL is not a number; hint: redis://host:6379/0",
+		"SINGLE redis://h:1/3?geheim=5s":               "its URL has a parameter that is not carried over; hint: db, username and password, or HEADGATE_STORE with what Headgate's own URLs take",
+		"SINGLE redis://h:1/3?db=%":                    "the query of its URL is malformed; hint: ?db=0; & is %26 in a value, % is %25",
+		"SINGLE redis://u:geheim#1@h:1":                form,
+		"SINGLE redis:///3":                            form,
+		"SINGLE redis+cluster://h:1":                   "its URL is of no Redis; hint: host:6379 or redis://user:password@host:6379/0; HEADGATE_STORE takes the URLs of Headgate's own",
+		"SENTINEL main,redis://h:1/3":                  "a sentinel has no database; hint: leave the database out: the servers behind sentinels count in database 0",
+		"SENTINEL main,redis://h:1?geheim=1":           "its URL has a parameter that is not carried over; hint: db, username and password, or HEADGATE_STORE with what Headgate's own URLs take",
+		"SENTINEL redis://h:1,redis://h:2":             "it does not name a primary and sentinels; hint: master,host:26379,host:26379",
+		"CLUSTER redis://h:1/3":                        "a cluster has only database 0; hint: leave the database out, or REDIS_TYPE=SINGLE",
+		"CLUSTER redis://u:geheim@h:1,redis://u:p@h:2": "its URLs have different users or passwords; hint: the same in all of them, or REDIS_AUTH",
+	} {
+		kind, address, _ := strings.Cut(address, " ")
+		for _, prefix := range []string{"REDIS_", "REDIS_PERSECOND_"} {
+			_, err := Read(of(redis(map[string]string{
+				"REDIS_PERSECOND": "true", "REDIS_PERSECOND_URL": "h:1", "REDIS_PERSECOND_SOCKET_TYPE": "tcp", prefix + "TYPE": kind, prefix + "URL": address,
+			})))
+			if want := prefix + "URL: " + strings.ReplaceAll(want, "REDIS_", prefix); err == nil || err.Error() != want {
+				t.Errorf("%s %s:\n%v, want\n%s", kind, address, err, want)
+			}
 		}
 	}
 }

@@ -25,6 +25,8 @@ type Environment struct {
 
 	// from are the variables that were given by which a setting is as it is, by its flag.
 	from map[string][]string
+	// switches are the variables that turn flags on which are off, by the flag.
+	switches map[string]string
 }
 
 // Variables returns those that were given by which a setting is as it is; none where it
@@ -33,16 +35,21 @@ func (e Environment) Variables(flag string) []string { return e.from[flag] }
 
 var flagName = regexp.MustCompile(`--[a-z][a-z-]*`)
 
-// Explain adds to an error about flags by which variables they are as they are.
+// Explain adds to an error about flags by which variables they are as they are. Of a flag that
+// is off it says what turns it on.
 func (e Environment) Explain(err error) error {
 	if err == nil {
 		return nil
 	}
 	told := map[string]bool{}
 	for _, flag := range flagName.FindAllString(err.Error(), -1) {
-		if from := e.from[flag[2:]]; len(from) > 0 && !told[flag] {
+		from := strings.Join(e.from[flag[2:]], " and ")
+		if from == "" && e.switches[flag[2:]] != "" {
+			from = e.switches[flag[2:]] + "=true"
+		}
+		if from != "" && !told[flag] {
 			told[flag] = true
-			err = fmt.Errorf("%w; hint: here %s stands for %s", err, flag, strings.Join(from, " and "))
+			err = fmt.Errorf("%w; hint: here %s stands for %s", err, flag, from)
 		}
 	}
 	return err
@@ -52,7 +59,7 @@ func (e Environment) Explain(err error) error {
 // empty counts as one that is not there. Its error joins one for each variable that
 // cannot be used, each with its name and a hint; then there is no Environment.
 func Read(lookup func(name string) (string, bool)) (Environment, error) {
-	r := &reader{lookup: lookup, values: map[string]string{}, settings: map[string]string{}, from: map[string][]string{}}
+	r := &reader{lookup: lookup, values: map[string]string{}, settings: map[string]string{}, from: map[string][]string{}, switches: map[string]string{}}
 	for i := range variables {
 		r.read(&variables[i])
 	}
@@ -62,7 +69,7 @@ func Read(lookup func(name string) (string, bool)) (Environment, error) {
 	if err := errors.Join(r.problems...); err != nil {
 		return Environment{}, err
 	}
-	return Environment{Settings: r.settings, Notes: r.notes, from: r.from}, nil
+	return Environment{Settings: r.settings, Notes: r.notes, from: r.from, switches: r.switches}, nil
 }
 
 // reader reads one environment.
@@ -71,6 +78,7 @@ type reader struct {
 	values   map[string]string // what was given, by name
 	settings map[string]string
 	from     map[string][]string
+	switches map[string]string
 	notes    []string
 	problems []error
 }

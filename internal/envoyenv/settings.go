@@ -205,9 +205,11 @@ func (r *reader) take(flag, name string) {
 	}
 }
 
-// flag sets a flag where a boolean is true.
+// flag sets a flag where a boolean is true, and remembers the boolean where it is not.
 func (r *reader) flag(flag, name string) {
-	if r.is(name) {
-		r.set(flag, "true", name)
+	if !r.is(name) {
+		r.switches[flag] = name
+		return
 	}
+	r.set(flag, "true", name)
 }

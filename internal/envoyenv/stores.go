@@ -1,10 +1,14 @@
 package envoyenv
 
 import (
+	"fmt"
 	"net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/headgate/headgate/store"
 )
 
 // variableOf returns a variable of the table.
@@ -14,6 +18,9 @@ func variableOf(name string) *variable {
 }
 
 func (r *reader) mapStores() {
+	if err := store.CheckPrefix(r.get("CACHE_KEY_PREFIX")); err != nil {
+		r.problems = append(r.problems, fmt.Errorf("CACHE_KEY_PREFIX: %w", err))
+	}
 	if r.choose("BACKEND_TYPE", "redis", "memcache") == "memcache" {
 		r.set("store", r.memcached(), r.given("MEMCACHE_", "CACHE_KEY_PREFIX", "BACKEND_TYPE")...)
 		return
@@ -39,75 +46,82 @@ func (r *reader) given(prefixes ...string) (names []string) {
 
 // redis returns the URL of the Redis that variables with a prefix describe.
 func (r *reader) redis(prefix string) string {
-	u, query := url.URL{Scheme: "redis"}, url.Values{}
-	if r.is(prefix + "TLS") {
+	kind := r.choose(prefix+"TYPE", "SINGLE", "SENTINEL", "CLUSTER")
+	addresses := []string{r.get(prefix + "URL")}
+	if kind != "SINGLE" {
+		addresses = strings.Split(addresses[0], ",")
+	}
+	master := ""
+	if kind == "SENTINEL" {
+		master, addresses = addresses[0], addresses[1:]
+	}
+	servers, ok := r.redisServers(prefix+"URL", addresses)
+	if !ok {
+		return ""
+	}
+	u, query := url.URL{Scheme: "redis", User: loginOf(r.get(prefix + "AUTH")).or(servers.login).userinfo()}, url.Values{}
+	if r.is(prefix+"TLS") || servers.tls {
 		u.Scheme = "rediss"
 		r.tls("REDIS_TLS_", query)
 	}
-	where, login := r.get(prefix+"URL"), userOf(r.get(prefix+"AUTH"))
-	// The form of the library that is used there: a URL of one server. (redis:6379 is a host.)
-	if parsed, err := url.Parse(where); err == nil && parsed.Host != "" && strings.HasPrefix(parsed.Scheme, "redis") {
-		if where = parsed.Host; login == nil {
-			login = parsed.User
-		}
-		if parsed.Scheme == "rediss" {
-			u.Scheme = "rediss"
-		}
-	}
-	switch r.choose(prefix+"TYPE", "SINGLE", "SENTINEL", "CLUSTER") {
+	switch kind {
 	case "SENTINEL":
-		master, sentinels, ok := strings.Cut(where, ",")
-		if !ok || strings.Contains(master, ":") {
-			r.refuse(prefix+"URL", "it does not name a primary and sentinels", "master,host:26379,host:26379")
-		}
-		u.Scheme, u.Host, u.Path = u.Scheme+"+sentinel", sentinels, "/0"
-		query.Set("master", master)
-		if sentinel := userOf(r.get(prefix + "SENTINEL_AUTH")); sentinel != nil {
-			password, _ := sentinel.Password()
-			query.Set("sentinel_password", password)
-			if name := sentinel.Username(); name != "" {
-				query.Set("sentinel_user", name)
-			}
-		}
+		r.sentinels(prefix, master, servers, &u, query)
 	case "CLUSTER":
-		u.Scheme, u.Host = u.Scheme+"+cluster", where
+		r.cluster(prefix, servers, &u)
 	default:
-		r.single(prefix, where, &u)
+		r.single(prefix, servers, &u)
 	}
-	u.User = login
 	r.prefix(query)
 	u.RawQuery = query.Encode()
 	return u.String()
 }
 
+// sentinels completes the URL of sentinels. What their URLs have of a login is for them, and not
+// for the servers that they know, as there.
+func (r *reader) sentinels(prefix, master string, servers redisServers, u *url.URL, query url.Values) {
+	if servers.hosts == "" || strings.Contains(master, ":") {
+		r.refuse(prefix+"URL", "it does not name a primary and sentinels", "master,host:26379,host:26379")
+	}
+	if servers.database != 0 {
+		r.refuse(prefix+"URL", "a sentinel has no database", "leave the database out: the servers behind sentinels count in database 0")
+	}
+	u.User = loginOf(r.get(prefix + "AUTH")).userinfo()
+	u.Scheme, u.Host, u.Path = u.Scheme+"+sentinel", servers.hosts, "/0"
+	query.Set("master", master)
+	own := loginOf(r.get(prefix + "SENTINEL_AUTH")).or(servers.login)
+	if own != (login{}) {
+		query.Set("sentinel_password", own.password)
+	}
+	if own.name != "" {
+		query.Set("sentinel_user", own.name)
+	}
+}
+
+// cluster completes the URL of a cluster.
+func (r *reader) cluster(prefix string, servers redisServers, u *url.URL) {
+	if servers.database != 0 {
+		r.refuse(prefix+"URL", "a cluster has only database 0", "leave the database out, or "+prefix+"TYPE=SINGLE")
+	}
+	u.Scheme, u.Host = u.Scheme+"+cluster", servers.hosts
+}
+
 // single completes the URL of one server.
-func (r *reader) single(prefix, where string, u *url.URL) {
+func (r *reader) single(prefix string, server redisServers, u *url.URL) {
 	if r.choose(prefix+"SOCKET_TYPE", "unix", "tcp", "tcp4", "tcp6") != "unix" {
-		if !strings.Contains(where, ":") {
+		if !strings.Contains(server.hosts, ":") {
 			r.refuse(prefix+"URL", "it is not set, or no host and port", "host:6379")
 		}
-		u.Host, u.Path = where, "/0"
+		u.Host, u.Path = server.hosts, "/"+strconv.FormatUint(uint64(server.database), 10)
 		return
 	}
 	if u.Scheme == "rediss" {
 		r.refuse(prefix+"TLS", "there is no TLS on a socket of this machine", prefix+"SOCKET_TYPE=tcp, or leave it out")
 	}
-	if !path.IsAbs(where) {
+	if !path.IsAbs(server.hosts) {
 		r.refuse(prefix+"URL", "the path of a socket is absolute", "an absolute path, or "+prefix+"SOCKET_TYPE=tcp for host:6379")
 	}
-	u.Scheme, u.Path = "unix", where
-}
-
-// userOf reads a password, or a name and a password with a colon between; nil is none.
-func userOf(auth string) *url.Userinfo {
-	if auth == "" {
-		return nil
-	}
-	name, password, ok := strings.Cut(auth, ":")
-	if !ok {
-		name, password = "", auth
-	}
-	return url.UserPassword(name, password)
+	u.Scheme, u.Path = "unix", server.hosts
 }
 
 // tls adds the files of a store's TLS.

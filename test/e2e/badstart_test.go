@@ -83,6 +83,39 @@ func TestBadFirstRules(t *testing.T) {
 	}
 }
 
+// TestDomainTwice: who has variables is told the one that lets two files have one domain, at the
+// start, by /readyz and at a reload.
+func TestDomainTwice(t *testing.T) {
+	dir := t.TempDir()
+	config := filepath.Join(dir, "ratelimit", "config")
+	if err := os.MkdirAll(config, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(config, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a", oldRules["edge"])
+	write("b", oldRules["edge"])
+	const hint = "--merge-domains; hint: here --merge-domains stands for MERGE_DOMAIN_CONFIG=true"
+	n := startRatelimit(t, "RUNTIME_ROOT="+dir)
+	if output := n.process.Output(); strings.Count(output, hint) != 1 || !strings.Contains(output, "no rules are in force") {
+		t.Errorf("the log of the start does not say %s once:\n%s", hint, output)
+	}
+	if got := n.shown(t, n.at(t, "ops"), "/readyz", ""); !strings.Contains(got, hint) {
+		t.Errorf("/readyz does not say %s:\n%s", hint, got)
+	}
+	write("b", oldRules["hourly"])
+	eventually.True(t, "the good files are in force", func() bool { code, _ := n.askedAs(t, "hourly"); return code == http.StatusOK })
+	write("b", oldRules["edge"])
+	eventually.True(t, "the log says that the files are bad again, and how they would be good", func() bool {
+		_, after, _ := strings.Cut(n.process.Output(), "those in force stay")
+		return strings.Contains(after, hint)
+	})
+}
+
 // TestQuotaMode: with QUOTA_MODE a rule that is over denies nothing as long as another one is
 // not, and all of them together do.
 func TestQuotaMode(t *testing.T) {
