@@ -208,6 +208,7 @@ func (p *process) rlsOptions(s *config.Serve, answer httpanswer.Options) (rls.Op
 		DrainTimeout:    s.DrainTimeout,
 		Own:             s.GRPCTransport == "h2" && !s.Beside(), // the old service answers call by call
 		Now:             p.stack.wall.Now,
+		OnUnfit:         p.metrics.Unfit,
 
 		MaxConnectionAge:      s.GRPCMaxConnectionAge,
 		MaxConnectionAgeGrace: s.GRPCMaxConnectionAgeGrace,

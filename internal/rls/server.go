@@ -37,6 +37,9 @@ type Options struct {
 	// Unanswered returns why no call has an answer yet, and they get an error, UNAVAILABLE; nil,
 	// like a nil error, answers them. It must not block.
 	Unanswered func() error
+	// OnUnfit is told of a call that gets an error before anything is decided: Unanswered
+	// has one, or the request is malformed. nil tells nobody. It must not block.
+	OnUnfit func()
 	// Compat makes limits that requests name count as envoyproxy/ratelimit
 	// counts them: in fixed windows, denied hits too. Without it they are
 	// sliding windows that charge nothing for a denial.

@@ -100,16 +100,24 @@ func (s *service) prepare(c *call) error {
 	if c.checker, err = s.admit(c.from); err != nil {
 		return KeptOut(err)
 	}
+	if err := s.ask(c); err != nil {
+		if s.options.OnUnfit != nil {
+			s.options.OnUnfit()
+		}
+		return err
+	}
+	c.setOrigin()
+	return c.findID()
+}
+
+// ask makes the request of c, if calls are answered at all.
+func (s *service) ask(c *call) error {
 	if s.options.Unanswered != nil {
 		if err := s.options.Unanswered(); err != nil {
 			return status.Error(codes.Unavailable, err.Error())
 		}
 	}
-	if err := c.build(s.limits); err != nil {
-		return err
-	}
-	c.setOrigin()
-	return c.findID()
+	return c.build(s.limits)
 }
 
 // decide decides a call that is prepared.

@@ -24,6 +24,38 @@ import (
 	"github.com/headgate/headgate/verdict"
 )
 
+// TestUnfit: who counts errors is told of each call that has one before anything is decided, and
+// of no other.
+func TestUnfit(t *testing.T) {
+	var none, refusal error
+	unfit := 0
+	s := newService(Options{
+		Checker: script(func(_ context.Context, _ *headgate.Request, resp *headgate.Response) error {
+			resp.Allowed = true
+			return refusal
+		}),
+		Unanswered: func() error { return none },
+		OnUnfit:    func() { unfit++ },
+	})
+	fit := request("edge", entries("k", "v"))
+	for i, step := range []struct {
+		req           *rlsv3.RateLimitRequest
+		none, refusal error
+		want          int
+	}{
+		{fit, nil, nil, 0},
+		{request("", entries("k", "v")), nil, nil, 1},
+		{request("edge"), nil, nil, 2},
+		{fit, errors.New("no rules"), nil, 3},
+		{fit, nil, errors.New("of the Checker"), 3},
+	} {
+		none, refusal = step.none, step.refusal
+		if _, err := ask(t, s, step.req); (err == nil) != (i == 0) || unfit != step.want {
+			t.Errorf("step %d: %v, %d unfit, want %d", i, err, unfit, step.want)
+		}
+	}
+}
+
 func TestHits(t *testing.T) {
 	negative := func(d *ratelimitv3.RateLimitDescriptor) *ratelimitv3.RateLimitDescriptor {
 		d.IsNegativeHits = true

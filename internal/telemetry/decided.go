@@ -29,7 +29,7 @@ func (m *Metrics) Decided(req *headgate.Request, resp *headgate.Response, took t
 	if call, ok := holdCallOf(req); ok {
 		s.countHold(call, resp)
 	} else {
-		s.count(resp)
+		s.count(req, resp)
 	}
 	s.mu.Unlock()
 	if m.detailed != nil {
@@ -66,8 +66,8 @@ func (s *stripe) samples() bool {
 	return s.decided%sampleEvery == s.place
 }
 
-// count counts a decision.
-func (s *stripe) count(resp *headgate.Response) {
+// count counts a decision. req may be nil.
+func (s *stripe) count(req *headgate.Request, resp *headgate.Response) {
 	sampled := s.samples()
 	usual, degraded := resp.Allowed && len(resp.Verdicts) > 0, store.NoReason
 	for i := range resp.Verdicts {
@@ -77,7 +77,7 @@ func (s *stripe) count(resp *headgate.Response) {
 			continue
 		}
 		usual = false
-		if s.countVerdict(v, resp.Allowed, sampled); v.Degraded != store.NoReason && v.Effect != verdict.Trial {
+		if s.countVerdict(req, v, resp.Allowed, sampled); v.Degraded != store.NoReason && v.Effect != verdict.Trial {
 			degraded = v.Degraded
 		}
 	}
@@ -103,7 +103,7 @@ func (s *stripe) usual(v *headgate.Verdict) *row {
 }
 
 // countVerdict counts what came of a limit.
-func (s *stripe) countVerdict(v *headgate.Verdict, passed, sampled bool) {
+func (s *stripe) countVerdict(req *headgate.Request, v *headgate.Verdict, passed, sampled bool) {
 	if v.Effect == verdict.Trial {
 		return // Limiter.Candidates tells what it would have done
 	}
@@ -120,7 +120,7 @@ func (s *stripe) countVerdict(v *headgate.Verdict, passed, sampled bool) {
 		s.countSoft(v)
 	}
 	if s.hits != nil && v.Role == rules.Main && v.Limit != nil {
-		s.hits[row].count(v, s.near)
+		s.hits[row].count(req, v, s.near)
 	}
 	if v.Tier != "" {
 		s.countTier(o, v, sampled)

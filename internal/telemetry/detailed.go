@@ -69,14 +69,14 @@ func (d *detailed) note(req *headgate.Request, resp *headgate.Response) {
 	}
 	for i := range resp.Verdicts {
 		if v := &resp.Verdicts[i]; v.Role == rules.Main && v.Limit != nil && v.Descriptor < len(req.Descriptors) && d.asks(v.Rule) {
-			d.count(v, &req.Descriptors[v.Descriptor])
+			d.count(req, v)
 		}
 	}
 }
 
-func (d *detailed) count(v *headgate.Verdict, of *headgate.Descriptor) {
+func (d *detailed) count(req *headgate.Request, v *headgate.Verdict) {
 	path := []string{v.Rule.Domain}
-	for _, level := range v.Rule.MetricPath(nil, of.Entries, v.Depth) {
+	for _, level := range v.Rule.MetricPath(nil, req.Descriptors[v.Descriptor].Entries, v.Depth) {
 		path = append(path, cutText(level))
 	}
 	d.mu.Lock()
@@ -101,7 +101,7 @@ func (d *detailed) count(v *headgate.Verdict, of *headgate.Descriptor) {
 		h = &detailedHits{path: path}
 		d.paths[strings.Clone(id)] = h
 	}
-	h.hits.count(v, d.near)
+	h.hits.count(req, v, d.near)
 }
 
 // each calls f for each name, in their order.

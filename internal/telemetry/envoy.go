@@ -4,17 +4,21 @@ import (
 	"math"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/verdict"
 )
 
 // hits are the hits of one rule as envoyproxy/ratelimit counts them.
 type hits struct {
 	total, over, near, within, shadow uint64
+	// returned are those that were given back, which are none of the others.
+	returned uint64
 }
 
 func (h *hits) add(other *hits) {
@@ -23,6 +27,7 @@ func (h *hits) add(other *hits) {
 	h.near += other.near
 	h.within += other.within
 	h.shadow += other.shadow
+	h.returned += other.returned
 }
 
 // nearShare is the share of a limit above which hits are near it, in thousandths.
@@ -36,10 +41,14 @@ func nearShareOf(ratio float64) nearShare {
 	return nearShare(math.Round(1000 * ratio))
 }
 
-// count counts what a main limit said. Hits that cross the limit are over it as a whole,
-// since none of them has passed.
-func (h *hits) count(v *headgate.Verdict, near nearShare) {
+// count counts what a main limit said of a request. Hits that cross the limit are over it as a
+// whole, since none of them has passed.
+func (h *hits) count(req *headgate.Request, v *headgate.Verdict, near nearShare) {
 	n := uint64(max(v.Hits, 0))
+	if givesBack(req, v) {
+		h.returned += n
+		return
+	}
 	h.total += n
 	switch {
 	case !v.Counted() && (v.By != verdict.ByLocalWhole || v.Decision.Allowed):
@@ -56,6 +65,11 @@ func (h *hits) count(v *headgate.Verdict, near nearShare) {
 	}
 }
 
+// givesBack reports whether the hits of v are given back. req may be nil, which gives nothing back.
+func givesBack(req *headgate.Request, v *headgate.Verdict) bool {
+	return req != nil && v.Descriptor >= 0 && v.Descriptor < len(req.Descriptors) && req.Descriptors[v.Descriptor].Op == store.Refund
+}
+
 // of is that share of a limit, rounded down. The product does not overflow: a limit is at most
 // 2^50.
 func (n nearShare) of(limit int64) int64 { return limit * int64(n) / 1000 }
@@ -67,6 +81,7 @@ type envoyCollector struct {
 	stripes  *stripes
 	reload   *reloadMetrics
 	detailed *detailed
+	unfit    *atomic.Uint64
 }
 
 // grpcMethod is the one method that those dashboards know; here it stands for all ways in.
@@ -75,7 +90,7 @@ const grpcMethod = "ShouldRateLimit"
 var (
 	envoyRequests = prometheus.NewDesc("ratelimit_service_total_requests", "Requests answered.", []string{"grpc_method"}, nil)
 	envoyDuration = prometheus.NewDesc("ratelimit_service_response_time_seconds", "Time to decide a call.", []string{"grpc_method"}, nil)
-	envoyErrors   = prometheus.NewDesc("ratelimit_service_should_rate_limit_error", "Requests that the store could not decide.", []string{"err_type"}, nil)
+	envoyErrors   = prometheus.NewDesc("ratelimit_service_should_rate_limit_error", "Requests without a decision: the store could not decide (redis_error), or no rules are in force yet or the request is malformed (service_error).", []string{"err_type"}, nil)
 	envoyLoaded   = prometheus.NewDesc("ratelimit_service_config_load_success", "Rules that came into force.", nil, nil)
 	envoyRefused  = prometheus.NewDesc("ratelimit_service_config_load_error", "Rules that were refused.", nil, nil)
 )
@@ -90,6 +105,7 @@ var envoyHits = []struct {
 	{"near_limit", "Hits above a share of the limit (80 %, or --near-limit-ratio) that passed.", func(h *hits) uint64 { return h.near }},
 	{"within_limit", "Hits within the limit.", func(h *hits) uint64 { return h.within }},
 	{"shadow_mode", "Hits over the limit of a rule in shadow mode.", func(h *hits) uint64 { return h.shadow }},
+	{"total_negative_hits", "Hits that were given back. The others do not count them.", func(h *hits) uint64 { return h.returned }},
 }
 
 // Describe implements prometheus.Collector: it names nothing, so nothing is checked.
@@ -102,6 +118,7 @@ func (c envoyCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- untyped(envoyRequests, requests, grpcMethod)
 	ch <- t.durations(envoyDuration, customaryBounds[:], grpcMethod)
 	ch <- untyped(envoyErrors, errors, "redis_error")
+	ch <- untyped(envoyErrors, c.unfit.Load(), "service_error")
 	ch <- untyped(envoyLoaded, c.reload.total[ReloadLoaded].Load())
 	ch <- untyped(envoyRefused, c.reload.total[ReloadRefused].Load()+c.reload.total[ReloadLastGood].Load())
 	c.collectHits(ch, t)

@@ -40,6 +40,7 @@ func (m *Metrics) EnvoyStatistics() EnvoyStatistics {
 	s := EnvoyStatistics{Counts: []EnvoyCount{
 		{envoyServer + "total_requests", requests},
 		{envoyService + "call.should_rate_limit.redis_error", errors},
+		{envoyService + "call.should_rate_limit.service_error", m.unfit.Load()},
 		{envoyService + "config_load_success", m.reload.total[ReloadLoaded].Load()},
 		{envoyService + "config_load_error", m.reload.total[ReloadRefused].Load() + m.reload.total[ReloadLastGood].Load()},
 	}}

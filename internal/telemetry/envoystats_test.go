@@ -31,10 +31,13 @@ func TestStatsdNames(t *testing.T) {
 	says(headgate.Verdict{}, 7*time.Millisecond)
 	says(headgate.Verdict{By: verdict.ByFailureMode, Degraded: store.Timeout, Decision: limit.Decision{Allowed: true}}, time.Minute)
 
+	m.Unfit()
+	m.Unfit()
 	got := m.EnvoyStatistics()
 	want := map[string]uint64{
 		"ratelimit_server.ShouldRateLimit.total_requests":              3,
 		"ratelimit.service.call.should_rate_limit.redis_error":         1,
+		"ratelimit.service.call.should_rate_limit.service_error":       2,
 		"ratelimit.service.config_load_success":                        1,
 		"ratelimit.service.config_load_error":                          6,
 		"ratelimit.service.rate_limit.edge.a.tenant_acme.total_hits":   3,
@@ -42,7 +45,7 @@ func TestStatsdNames(t *testing.T) {
 		"ratelimit.service.rate_limit.edge.a.tenant_acme.over_limit":   1,
 	}
 	for _, path := range []string{"tenant_acme", "route.ip_10_0_0_1", "tenant_a_b_c*"} {
-		for _, stat := range []string{"total_hits", "over_limit", "near_limit", "within_limit", "shadow_mode"} {
+		for _, stat := range []string{"total_hits", "over_limit", "near_limit", "within_limit", "shadow_mode", "total_negative_hits"} {
 			name := "ratelimit.service.rate_limit.edge.a." + path + "." + stat
 			want[name] += 0
 		}

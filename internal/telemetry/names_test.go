@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/trace"
@@ -80,6 +81,7 @@ func TestK1EnvoyNames(t *testing.T) {
 	says(0, 1, 0, headgate.Verdict{By: verdict.ByFailureMode, Degraded: store.Timeout, Decision: limit.Decision{Allowed: true}})
 	says(1, 3, 0, headgate.Verdict{Effect: verdict.RuleShadow})
 	says(2, 1, 0, passes)
+	m.Unfit()
 	for _, format := range []string{"text/plain", openMetrics} { // which appends _total to the names of counters
 		lines := exposition(t, m, format)
 		acme := `{domain="edge",key1="a",key2="tenant_acme"} `
@@ -101,6 +103,7 @@ func TestK1EnvoyNames(t *testing.T) {
 			`ratelimit_service_rate_limit_total_hits{domain="edge",key1="a",key2="tenant_a_b_c*"} `+count("0"),
 			`ratelimit_service_total_requests{grpc_method="ShouldRateLimit"} `+count("6"),
 			`ratelimit_service_should_rate_limit_error{err_type="redis_error"} `+count("1"),
+			`ratelimit_service_should_rate_limit_error{err_type="service_error"} `+count("1"),
 			`ratelimit_service_response_time_seconds_bucket{grpc_method="ShouldRateLimit",le="0.005"} 0`,
 			`ratelimit_service_response_time_seconds_bucket{grpc_method="ShouldRateLimit",le="0.01"} 6`,
 			"ratelimit_service_config_load_success "+count("1"),
@@ -109,6 +112,42 @@ func TestK1EnvoyNames(t *testing.T) {
 		if strings.Contains(strings.Join(lines, "\n"), "key2=\"free\"") {
 			t.Error("an unlimited rule has statistics")
 		}
+	}
+}
+
+// Hits that are given back are not hits, whoever decides about them, and those of one descriptor
+// are not those of another.
+func TestEnvoyNamesOfRefunds(t *testing.T) {
+	m := New(Build{}, Options{EnvoyNames: true})
+	set := load(t, `
+domain: d
+descriptors:
+- {key: user, rate_limit: {unit: minute, requests_per_unit: 10}}
+- {key: host, rate_limit: {unit: minute, requests_per_unit: 10}, detailed_metric: true}
+`)
+	m.RulesInForce(set, time.Now())
+	says := func(op store.Op, by verdict.Decider) {
+		req, resp := &headgate.Request{}, &headgate.Response{Allowed: true, DomainKnown: true}
+		for i, r := range set.Rules() {
+			req.Descriptors = append(req.Descriptors, headgate.Descriptor{Op: op, Hits: 9, Entries: []descriptor.Entry{{Key: r.Path()[0], Value: "v"}}})
+			resp.Verdicts = append(resp.Verdicts, headgate.Verdict{
+				Rule: r, Descriptor: i, Depth: 1, Limit: r.Limits[0].Limit, Hits: 9, By: by, Decision: limit.Decision{Allowed: true, Limit: 10, Remaining: 1},
+			})
+		}
+		m.Decided(req, resp, time.Millisecond)
+	}
+	says(store.Hit, verdict.ByStore)
+	says(store.Refund, verdict.ByStore)
+	says(store.Refund, verdict.ByFailureMode)
+	lines := exposition(t, m, "text/plain")
+	for _, labels := range []string{`{domain="d",key1="user"} `, `{domain="d",key1="host_v"} `} {
+		expectLines(t, lines,
+			"ratelimit_service_rate_limit_total_hits"+labels+"9",
+			"ratelimit_service_rate_limit_within_limit"+labels+"9",
+			"ratelimit_service_rate_limit_near_limit"+labels+"1",
+			"ratelimit_service_rate_limit_over_limit"+labels+"0",
+			"ratelimit_service_rate_limit_total_negative_hits"+labels+"18",
+		)
 	}
 }
 

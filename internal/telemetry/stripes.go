@@ -23,7 +23,7 @@ const (
 	stripeGap = 128
 	// maxStripes bounds their number, on machines with many processors.
 	maxStripes = 256
-	// maxRows bounds the rows of all stripes together, at 240 bytes each, or 280 with
+	// maxRows bounds the rows of all stripes together, at 240 bytes each, or 288 with
 	// the hits of Options.EnvoyNames: where there are very many rules, fewer
 	// stripes are in use.
 	maxRows = 1 << 18

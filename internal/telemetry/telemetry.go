@@ -10,6 +10,7 @@ import (
 	"log"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -58,8 +59,10 @@ type Metrics struct {
 	shards    func() []Shard // nil: not watched
 	reload    reloadMetrics
 	history   history
-	xds       awayMetrics
-	rulesURL  awayMetrics
+	// unfit are the calls that were refused before anything was decided.
+	unfit    atomic.Uint64
+	xds      awayMetrics
+	rulesURL awayMetrics
 }
 
 var (
@@ -98,7 +101,7 @@ func New(b Build, o Options) *Metrics {
 	)
 	m.reload.register(m.register)
 	if o.EnvoyNames {
-		m.register.MustRegister(envoyCollector{&m.stripes, &m.reload, m.detailed})
+		m.register.MustRegister(envoyCollector{&m.stripes, &m.reload, m.detailed, &m.unfit})
 	}
 	if o.PlainNames {
 		m.register.MustRegister(plainCollector{m})
@@ -148,6 +151,9 @@ func (m *Metrics) StoreUp(up bool) { m.storeUp.Set(oneIf(up)) }
 
 // HotKey counts a key of a rule that became hot; rule is the rule's ID.
 func (m *Metrics) HotKey(rule string) { m.stripes.hot(rule) }
+
+// Unfit counts a call that was refused before anything was decided.
+func (m *Metrics) Unfit() { m.unfit.Add(1) }
 
 // Panicked counts a panic that was caught; it implements headgate.PanicObserver.
 func (m *Metrics) Panicked(error) { m.panics.Inc() }

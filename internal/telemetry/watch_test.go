@@ -109,7 +109,8 @@ func watchAll(m *Metrics) {
 func everything(t *testing.T, o Options) *Metrics {
 	t.Helper()
 	m := New(Build{}, o)
-	set := load(t, twoRules)
+	// Some rules have a second level, which is one more label in the names of envoyproxy/ratelimit.
+	set := load(t, twoRules+"  - {key: two, descriptors: [{key: levels, rate_limit: {unit: second, requests_per_unit: 10}}]}\n")
 	m.RulesInForce(set, time.Now())
 	watchAll(m)
 	m.HotKey("d.a")

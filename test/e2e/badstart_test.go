@@ -68,6 +68,10 @@ func TestBadFirstRules(t *testing.T) {
 			if code, said := n.askedAs(t, "edge"); code != http.StatusServiceUnavailable || said != "no rate limit configuration loaded\n" {
 				t.Errorf("%d %s", code, said)
 			}
+			const counted = `ratelimit_service_should_rate_limit_error{err_type="service_error"} 1`
+			if got := n.shown(t, n.at(t, "metrics"), "/metrics", ""); !strings.Contains(got, counted+"\n") {
+				t.Errorf("metrics do not say %s", counted)
+			}
 			if got := health(); got != want {
 				t.Errorf("health is %d, want %d", got, want)
 			}
