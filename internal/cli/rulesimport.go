@@ -114,8 +114,8 @@ func printNotes(w io.Writer, notes []importer.Note, file rulefile.File) {
 			what = "set elsewhere"
 		}
 		d := rules.Diagnostic{
-			File: file.Name, Line: n.Line, Column: 1, Severity: rules.SeverityWarning,
-			Message: fmt.Sprintf("%s: %s: %s", what, n.What, n.Why),
+			File: file.Name, Line: n.Line, Column: max(1, n.Column), Severity: rules.SeverityWarning,
+			Message: what + ": " + n.Text(), Hint: n.Hint,
 		}
 		printDiagnostic(w, d, nil)
 	}

@@ -73,6 +73,28 @@ func TestEverySourceIsImported(t *testing.T) {
 	}
 }
 
+// TestImportSaysWhatLintSays: what a file of envoyproxy/ratelimit holds to no effect is told with its
+// place and what to do, in the words of the linter, and stands in the rules that are written.
+func TestImportSaysWhatLintSays(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "old.yaml")
+	text := "domain: d\ndescriptors:\n- key: user\n  rate_limit: {unit: minute, requests_per_unit: 5, shadow_mode: true}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const what = "key 'shadow_mode' means nothing in rate_limit and is ignored"
+	code, stdout, errs := run("rules", "import", "envoyproxy", file)
+	want := "headgate: " + file + ":4:52: warning: not carried over: " + what + "\nheadgate: hint: move it into a descriptor\n"
+	if code != exitNo || !strings.HasPrefix(errs, want) {
+		t.Errorf("%d\n%s, want\n%s", code, errs, want)
+	}
+	if heading := "\n#   line 4: " + what + "\n#     hint: move it into a descriptor\n"; !strings.Contains(stdout, heading) {
+		t.Errorf("%s\nwithout%s", stdout, heading)
+	}
+	if _, lint, _ := run("rules", "lint", "--compat", "envoy", file); !strings.Contains(lint, ":4:52: warning: "+what) {
+		t.Errorf("lint says it otherwise:\n%s", lint)
+	}
+}
+
 // TestImportSays holds what a user is told: what is not carried over with its line, the exit
 // codes, and that no file is replaced.
 func TestImportSays(t *testing.T) {

@@ -31,7 +31,7 @@ func importEnvoyProxy(file rulefile.File, o Options) (*Result, error) {
 	}
 	r := &reader{data: file.Data, tree: tree{domain: set.Domains()[0], consumption: "independent"}}
 	for _, w := range set.Warnings() {
-		r.note(w.Line, "warning", "%s", w.Message)
+		r.add(Note{Line: w.Line, Column: w.Column, Why: w.Message, Hint: w.Hint})
 	}
 	if o.AsIs {
 		return &Result{Rules: file.Data, Set: set, Notes: r.notes}, nil

@@ -50,14 +50,23 @@ type Options struct {
 
 // Note is something that the rule file does not say, and why.
 type Note struct {
-	// Line counts from 1; 0 means the whole file.
-	Line int
-	// What is the key or directive, as it is written; Why is the reason, and where there
-	// is something to do about it, ends with that.
-	What, Why string
+	// Line and Column count from 1. Line 0 means the whole file, and Column 0 that it is not
+	// known.
+	Line, Column int
+	// What is the key or directive, as it is written; "" where Why says it. Why is the reason,
+	// and where there is something to do about it, ends with that, or Hint says it.
+	What, Why, Hint string
 	// Elsewhere marks what is no part of any limit, and has its place in another setting:
 	// the limits are whole without it.
 	Elsewhere bool
+}
+
+// Text is what and why in one sentence, without the hint.
+func (n Note) Text() string {
+	if n.What == "" {
+		return n.Why
+	}
+	return n.What + ": " + n.Why
 }
 
 // Result is what became of a file.

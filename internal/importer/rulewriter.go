@@ -48,7 +48,14 @@ func (t *tree) heading(source Source, notes []Note) string {
 		if i == 0 {
 			b.WriteString("#\n# Not carried over, or set elsewhere:\n")
 		}
-		fmt.Fprintf(&b, "#   line %d, %s: %s\n", n.Line, commentText(n.What), commentText(n.Why))
+		separator := ", "
+		if n.What == "" {
+			separator = ": "
+		}
+		fmt.Fprintf(&b, "#   line %d%s%s\n", n.Line, separator, commentText(n.Text()))
+		if n.Hint != "" {
+			fmt.Fprintf(&b, "#     hint: %s\n", commentText(n.Hint))
+		}
 	}
 	return b.String()
 }

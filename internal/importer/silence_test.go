@@ -26,7 +26,7 @@ func (c *told) check(t *testing.T, source Source) {
 	}
 	var notes strings.Builder
 	for _, n := range result.Notes {
-		fmt.Fprintf(&notes, "\n%d elsewhere=%t %s: %s", n.Line, n.Elsewhere, n.What, n.Why)
+		fmt.Fprintf(&notes, "\n%d elsewhere=%t %s", n.Line, n.Elsewhere, n.Text())
 	}
 	for _, want := range c.notes {
 		if !strings.Contains(notes.String(), "\n"+want) {
@@ -184,7 +184,7 @@ func TestDuplicateKeys(t *testing.T) {
 	// envoyproxy/ratelimit takes the last one, and so does its import, with a note.
 	c := told{
 		text:  "domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, requests_per_unit: 1,\n    requests_per_unit: 2}\n",
-		notes: []string{"5 elsewhere=false warning: key 'requests_per_unit' stands twice"},
+		notes: []string{"5 elsewhere=false key 'requests_per_unit' stands twice"},
 		rules: []string{"requests_per_unit: 2,"},
 	}
 	c.check(t, EnvoyProxy)
