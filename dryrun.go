@@ -20,9 +20,11 @@ import (
 // no slot. Layers of the store that decide by what one node knows say in their packages
 // what they tell of it.
 //
-// An error says what is wrong with req, see Check.
+// Neither before nor after may be nil. An error says what is wrong with req, see Check.
 func (l *Limiter) DryRun(ctx context.Context, req *Request, before, after *Response) error {
 	if err := req.validate(); err != nil {
+		before.empty()
+		after.empty()
 		return fmt.Errorf("dry run: %w", err)
 	}
 	p := l.begin(l.switches.Load())
@@ -95,9 +97,10 @@ func (l *Limiter) countDryRun(ctx context.Context, s store.Store, b *batch, resp
 	}
 }
 
-// Peek tells what Check would say, without charging anything: all hits and Ops of the
-// requests, which it changes, become peeks. It tells no observer, and rules that are
-// switched off answer too, by what they have counted.
+// Peek tells what is left of the limits that Check would ask, and charges nothing: it asks for 0
+// hits, whatever the hits and Ops of the requests, which are left alone. So a Response is Allowed
+// also where a hit would be denied; DryRun tells what Check would say. It tells no observer, and
+// rules that are switched off answer too, by what they have counted.
 func (l *Limiter) Peek(ctx context.Context, requests []Request, responses []Response) error {
 	return l.decideUnseen(ctx, "peek", store.Hit, requests, responses)
 }
@@ -107,7 +110,8 @@ func (l *Limiter) Peek(ctx context.Context, requests []Request, responses []Resp
 // from its answers: it compensates nothing, and does not ask the burst pools and top-ups of
 // those whom quotas deny.
 func (l *Limiter) PeekIn(ctx context.Context, s store.Store, requests []Request, responses []Response) error {
-	if err := makeUnseen("peek", store.Hit, requests, responses); err != nil {
+	requests, err := unseen("peek", store.Hit, requests, responses)
+	if err != nil {
 		return err
 	}
 	p := l.begin(nil)
@@ -119,35 +123,39 @@ func (l *Limiter) PeekIn(ctx context.Context, s store.Store, requests []Request,
 	return nil
 }
 
-// Forget is Check for the resets of operators, who ask for no decision: all Ops of the
-// requests, which it changes, become resets. It tells no observer, and reaches rules that
-// are switched off too.
+// Forget is Check for the resets of operators, who ask for no decision: it asks for resets,
+// whatever the hits and Ops of the requests, which are left alone. It tells no observer, and
+// reaches rules that are switched off too.
 func (l *Limiter) Forget(ctx context.Context, requests []Request, responses []Response) error {
 	return l.decideUnseen(ctx, "forget", store.Reset, requests, responses)
 }
 
 // decideUnseen decides op, without hits, and tells no observer.
 func (l *Limiter) decideUnseen(ctx context.Context, what string, op store.Op, requests []Request, responses []Response) error {
-	if err := makeUnseen(what, op, requests, responses); err != nil {
+	requests, err := unseen(what, op, requests, responses)
+	if err != nil {
 		return err
 	}
-	_, err := l.decide(ctx, requests, responses, nil, &everyRight)
+	_, err = l.decide(ctx, requests, responses, nil, &everyRight)
 	return err
 }
 
-// makeUnseen makes all that requests ask op, without hits.
-func makeUnseen(what string, op store.Op, requests []Request, responses []Response) error {
-	if len(requests) != len(responses) {
-		return fmt.Errorf("%s: %d requests but %d responses", what, len(requests), len(responses))
+// unseen returns copies of requests, all of whose descriptors ask for op, without hits: who asks
+// may have the requests decided after that.
+func unseen(what string, op store.Op, requests []Request, responses []Response) ([]Request, error) {
+	if err := oneForEach(what, requests, responses); err != nil {
+		return nil, refused(responses, err)
 	}
+	requests = slices.Clone(requests)
 	for i := range requests {
-		for j := range requests[i].Descriptors {
-			d := &requests[i].Descriptors[j]
-			d.Op, d.Hits = op, 0
+		list := slices.Clone(requests[i].Descriptors)
+		for j := range list {
+			list[j].Op, list[j].Hits = op, 0
 		}
+		requests[i].Descriptors = list
 		if err := requests[i].validate(); err != nil {
-			return fmt.Errorf("%s: request %d: %w", what, i, err)
+			return nil, refused(responses, fmt.Errorf("%s: request %d: %w", what, i, err))
 		}
 	}
-	return nil
+	return requests, nil
 }

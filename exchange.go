@@ -145,15 +145,20 @@ func (l *Limiter) answerPanic(responses []Response, cause any) {
 
 // panicked turns a recovered panic into an error and tells the observer.
 func (l *Limiter) panicked(cause any) error {
-	err := &store.Error{
-		Op: "decide", Store: "limiter", Reason: store.Internal,
-		Hint: "this is a bug; please report it with the stack",
-		Err:  fmt.Errorf("panic: %v\n%s", cause, debug.Stack()),
-	}
+	err := panicError("limiter", cause)
 	if o, ok := l.observer.(PanicObserver); ok {
 		o.Panicked(err)
 	}
 	return err
+}
+
+// panicError turns what was recovered in a part of this package into an error.
+func panicError(part string, cause any) error {
+	return &store.Error{
+		Op: "decide", Store: part, Reason: store.Internal,
+		Hint: "this is a bug; please report it with the stack",
+		Err:  fmt.Errorf("panic: %v\n%s", cause, debug.Stack()),
+	}
 }
 
 // tellPassed tells Options.OnPassed what the fallback has just counted by this node's

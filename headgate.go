@@ -74,7 +74,8 @@ type Descriptor struct {
 	// Other limits do not take part in them.
 	Op store.Op
 	// Limit, when not nil, is a limit named by the caller. It decides alone:
-	// no rule is matched.
+	// no rule is matched. In a domain without rules it does not count and the
+	// request passes: without rules, the Domain is CallerDomain.
 	Limit *limit.Limit
 }
 
@@ -197,7 +198,8 @@ func (v *Verdict) Outcome() verdict.Outcome { return verdict.Of(v.Effect, v.By, 
 
 // Observer is told of every decision. It must not block, and must not change what it is
 // told, nor keep either pointer, nor any string of the request, after it returns: some
-// ways in use their memory again. It is called from many goroutines.
+// ways in use their memory again. It is called from many goroutines. A panic of it is not
+// recovered: it leaves Check, after the request was decided and charged.
 // took is how long the call took that brought the request, negative (NotTimed) where that
 // was not measured: of calls that take less than 20 us only one in 16 is timed, and
 // stands for the others. Each call with a trace that is recorded is timed.
@@ -224,9 +226,10 @@ type Options struct {
 	// Store remembers the buckets; required.
 	Store store.Store
 	// Fallback decides the takes that Store could not, where the rule's failure mode
-	// is local (by this node's share of the limit) or open (by the whole limit: their
-	// Mode is Whole). nil lets them pass, all of them; see Limiter.LacksFallback.
-	// Package store/local has one.
+	// is local (by this node's share of the limit) or open, the default (by the whole
+	// limit: their Mode is Whole). nil lets them pass, all of them and without a bound;
+	// only failure mode closed denies then. Package store/local has one. See
+	// Limiter.LacksFallback.
 	Fallback store.Store
 	// OnPassed, when not nil, is told of each take that Fallback has counted by this node's
 	// share, because Store failed with err: what passed, was charged or given back and that
@@ -254,14 +257,14 @@ type Options struct {
 	OnRollBack func(trial.Report)
 	// MaxWaiting bounds the calls of Wait that are held back at one time by
 	// limits that shape (leaky_queue), and the calls of CheckOnce that wait for the answer of
-	// another one; 0 means 10,000.
+	// another one; 0 means 10,000, and less than 0 is refused.
 	MaxWaiting int
 	// Answers remembers the answers to checks with an id (Limiter.CheckOnce); nil means
 	// Store, where that is a store.Swapper.
 	Answers store.Swapper
 	// AnswersAwaited is how long a check waits for the answer to the one that it repeats,
 	// while that is being decided: a few times as long as the store may take; 0 means
-	// 250 ms.
+	// 250 ms, and less than 0 is refused.
 	AnswersAwaited time.Duration
 }
 
@@ -280,10 +283,10 @@ var ErrQueueFull = errors.New("wait: too many calls are being held back; hint: r
 // validate refuses what must not reach the rules or the store.
 func (r *Request) validate() error {
 	if r.Domain == "" {
-		return ErrNoDomain
+		return fmt.Errorf("%w; hint: that of the rules, or %s for limits without rules", ErrNoDomain, CallerDomain)
 	}
 	if len(r.Descriptors) == 0 {
-		return ErrNoDescriptors
+		return fmt.Errorf("%w; hint: name at least one thing that the request is limited on", ErrNoDescriptors)
 	}
 	if len(r.Descriptors) > descriptor.MaxDescriptors {
 		return fmt.Errorf("%w: %d descriptors; hint: at most %d in one request", ErrDescriptor, len(r.Descriptors), descriptor.MaxDescriptors)

@@ -84,8 +84,9 @@ func newRuleset(set *rules.Set, before *ruleset) *ruleset {
 	return r
 }
 
-// LacksFallback reports whether a rule in force fails locally though there is no
-// Options.Fallback: it lets requests pass while the store cannot decide.
+// LacksFallback reports whether a rule in force asks for failure mode local though there is no
+// Options.Fallback: it lets all requests pass while the store cannot decide. Rules of failure mode
+// open do so too without one, and are not reported: they promise nothing else.
 func (l *Limiter) LacksFallback() bool {
 	return l.fallback == nil && l.inForce.Load().failsLocally
 }

@@ -21,9 +21,16 @@ type Keyed struct {
 
 // NewKeyed returns a Keyed that counts in s by l. Two Keyed on one store share
 // the bucket of equal keys; prefix the keys to keep them apart. When the store
-// cannot decide, keys are allowed; see FailClosed. A limit on concurrency only says
-// whether a slot is free here: it takes a Limiter to hold one.
+// cannot decide, or panics, keys are allowed; see FailClosed. A limit on concurrency only
+// says whether a slot is free here: it takes a Limiter to hold one. It panics where s or l
+// is nil.
 func NewKeyed(s store.Store, l *limit.Limit) *Keyed {
+	switch {
+	case s == nil:
+		panic("new keyed: the store is nil; hint: memstore.New keeps the buckets in this process")
+	case l == nil:
+		panic("new keyed: the limit is nil; hint: limit.Must(limit.PerMinute(100))")
+	}
 	k := &Keyed{store: s, limit: l}
 	k.pool.New = func() any { return new(scratch) }
 	return k
@@ -79,7 +86,7 @@ func (k *Keyed) do(ctx context.Context, key string, take store.Take) KeyedDecisi
 	take.Key = s.key
 	s.takes[0] = take
 	s.results[0] = store.Result{}
-	k.store.Take(ctx, s.takes[:], s.results[:])
+	k.ask(ctx, s)
 	d := KeyedDecision{Decision: s.results[0].Decision, Degraded: store.ReasonOf(s.results[0].Err)}
 	answerTo(&d.Decision, take.Op)
 	if d.Degraded != store.NoReason {
@@ -87,4 +94,14 @@ func (k *Keyed) do(ctx context.Context, key string, take store.Take) KeyedDecisi
 	}
 	s.entries[0].Value = ""
 	return d
+}
+
+// ask asks the store. A panic of it is a bug, and answered as its other failures are.
+func (k *Keyed) ask(ctx context.Context, s *scratch) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			s.results[0] = store.Result{Err: panicError("keyed", cause)}
+		}
+	}()
+	k.store.Take(ctx, s.takes[:], s.results[:])
 }

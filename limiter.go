@@ -65,6 +65,9 @@ func New(o Options) (*Limiter, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.MaxWaiting < 0 || o.AnswersAwaited < 0 {
+		return nil, o.negative()
+	}
 	o.MaxWaiting = cmp.Or(o.MaxWaiting, defaultMaxWaiting)
 	l := &Limiter{
 		store:      o.Store,
@@ -106,7 +109,7 @@ func New(o Options) (*Limiter, error) {
 // before that.
 //
 // An error names a malformed request (see ErrNoDomain and its kin) and means
-// that nothing was decided or charged. A store that fails is never an error:
+// that nothing was decided or charged; no response is Allowed then. A store that fails is never an error:
 // the rule's failure mode answers, and the verdicts say Degraded. The same goes
 // for a panic inside the decision, and for a ctx that ends first: where a client can end it, as it
 // can that of an http.Request, pass context.WithoutCancel of it, or clients choose who answers.
@@ -114,14 +117,22 @@ func (l *Limiter) Check(ctx context.Context, requests []Request, responses []Res
 	return l.check(ctx, requests, responses, &everyRight)
 }
 
+// negative says which of the numbers of o that are 0 or more is less.
+func (o *Options) negative() error {
+	if o.MaxWaiting < 0 {
+		return fmt.Errorf("new limiter: MaxWaiting %d; hint: 0 is the default, %d", o.MaxWaiting, defaultMaxWaiting)
+	}
+	return fmt.Errorf("new limiter: AnswersAwaited %v; hint: 0 is the default, %v", o.AnswersAwaited, once.Patience)
+}
+
 // check is Check for callers who have rights. Its error may be a *RightsError.
 func (l *Limiter) check(ctx context.Context, requests []Request, responses []Response, rights *Rights) error {
 	if err := admit(requests, responses, rights); err != nil {
-		return err
+		return refused(responses, err)
 	}
 	took, err := l.decide(ctx, requests, responses, l.switches.Load(), rights)
 	if err != nil {
-		return err
+		return refused(responses, err)
 	}
 	for i := range requests {
 		l.tell(&requests[i], &responses[i], took)
@@ -131,8 +142,8 @@ func (l *Limiter) check(ctx context.Context, requests []Request, responses []Res
 
 // admit refuses what is malformed, and what can be seen to lack a right.
 func admit(requests []Request, responses []Response, rights *Rights) error {
-	if len(requests) != len(responses) {
-		return fmt.Errorf("check: %d requests but %d responses", len(requests), len(responses))
+	if err := oneForEach("check", requests, responses); err != nil {
+		return err
 	}
 	for i := range requests {
 		if err := requests[i].validate(); err != nil {
@@ -140,6 +151,23 @@ func admit(requests []Request, responses []Response, rights *Rights) error {
 		}
 	}
 	return rights.permit(requests)
+}
+
+// oneForEach refuses slices of different lengths.
+func oneForEach(what string, requests []Request, responses []Response) error {
+	if len(requests) != len(responses) {
+		return fmt.Errorf("%s: %d requests but %d responses; hint: give one response for each request", what, len(requests), len(responses))
+	}
+	return nil
+}
+
+// refused empties the responses of a call that ends with err, which it returns: they may be those
+// of a call before, and whoever overlooks the error shall not let a request pass by them.
+func refused(responses []Response, err error) error {
+	for i := range responses {
+		responses[i].empty()
+	}
+	return err
 }
 
 // tell has a decision named, and then seen.
@@ -185,10 +213,7 @@ func (l *Limiter) decideTogether(ctx context.Context, requests []Request, respon
 	p.addRequests(requests, responses)
 	if err := rights.permitPlanned(p, responses); err != nil {
 		p.watch.Stop()
-		for i := range responses {
-			responses[i].empty()
-		}
-		return NotTimed, false, err
+		return NotTimed, false, refused(responses, err)
 	}
 	p.bindKeys()
 	fellBack := l.exchange(ctx, l.store, &p.batch)
@@ -239,13 +264,15 @@ func (l *Limiter) end(p *plan, responses []Response, cause any) (panicked bool) 
 // holds is not renewed meanwhile. It returns when the request may go on or is denied (see
 // Response.Allowed). When ctx ends first, the request gives up its place: the
 // hits are refunded and ctx's error is returned. At most Options.MaxWaiting
-// calls wait at a time; one more is refunded and returns ErrQueueFull.
+// calls wait at a time; one more is refunded and returns ErrQueueFull. resp must not
+// be nil; with an error it is not Allowed.
 func (l *Limiter) Wait(ctx context.Context, req *Request, resp *Response) error {
 	responses := []Response{*resp}
-	if err := l.Check(ctx, []Request{*req}, responses); err != nil {
+	err := l.Check(ctx, []Request{*req}, responses)
+	*resp = responses[0]
+	if err != nil {
 		return err
 	}
-	*resp = responses[0]
 	delay := resp.Delay()
 	if delay == 0 {
 		return nil
@@ -254,18 +281,20 @@ func (l *Limiter) Wait(ctx context.Context, req *Request, resp *Response) error 
 	case l.waiting <- struct{}{}:
 		defer func() { <-l.waiting }()
 	default:
-		l.giveUp(ctx, req)
+		l.giveUp(ctx, req, resp)
 		return ErrQueueFull
 	}
 	if err := sleep.For(ctx, delay); err != nil {
-		l.giveUp(ctx, req)
+		l.giveUp(ctx, req, resp)
 		return err
 	}
 	return nil
 }
 
-// giveUp refunds what req was charged, though its context may have ended.
-func (l *Limiter) giveUp(ctx context.Context, req *Request) {
+// giveUp refunds what req was charged, though its context may have ended, and takes back resp,
+// by which it was let in.
+func (l *Limiter) giveUp(ctx context.Context, req *Request, resp *Response) {
+	resp.empty()
 	refund := *req
 	refund.Descriptors = make([]Descriptor, len(req.Descriptors))
 	for i, d := range req.Descriptors {

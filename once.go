@@ -43,7 +43,7 @@ func (l *Limiter) CheckOnce(ctx context.Context, requests []Request, ids []strin
 		return l.Check(ctx, requests, responses)
 	}
 	o := &onceCall{limiter: l, requests: requests, responses: responses, rights: &everyRight}
-	return o.check(ctx, ids, repeat.DefaultLifetime)
+	return o.checked(ctx, ids, repeat.DefaultLifetime)
 }
 
 // carriesID reports whether a check has an id.
@@ -62,7 +62,7 @@ func (d *Door) CheckOnce(ctx context.Context, requests []Request, ids []string, 
 	}
 	d.name(requests)
 	o := &onceCall{limiter: d.limiter, requests: requests, responses: responses, rights: &d.options.Rights}
-	return d.checked(requests, o.check(ctx, ids, repeat.Lifetime(d.options.AnswersLast)))
+	return d.checked(requests, o.checked(ctx, ids, repeat.Lifetime(d.options.AnswersLast)))
 }
 
 // onceCall is one call of checks of which some carry an id. It is their once.Decider.
@@ -74,12 +74,20 @@ type onceCall struct {
 	once.Call
 }
 
+// checked is check, and leaves nothing Allowed where that ends with an error.
+func (o *onceCall) checked(ctx context.Context, ids []string, lasts time.Duration) error {
+	if err := o.check(ctx, ids, lasts); err != nil {
+		return refused(o.responses, err)
+	}
+	return nil
+}
+
 // check answers the requests, of which ids name some, and has the answers to these
 // remembered for so long.
 func (o *onceCall) check(ctx context.Context, ids []string, lasts time.Duration) error {
 	l := o.limiter
 	if len(ids) != len(o.requests) {
-		return fmt.Errorf("check: %d requests but %d ids", len(o.requests), len(ids))
+		return fmt.Errorf("check: %d requests but %d ids; hint: give one id for each request, \"\" for none", len(o.requests), len(ids))
 	}
 	if l.answers.Store == nil {
 		return fmt.Errorf("check: %w", repeat.ErrNoStore)

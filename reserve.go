@@ -108,15 +108,19 @@ func (r *Request) reservable() error {
 // An error names a malformed request, or one too long for a reservation, and means
 // that nothing was charged. Where the store does not answer, the failure mode does,
 // and Commit asks the store whether it was reserved all the same: if not, it charges the whole.
+//
+// resp must not be nil; with an error it is not Allowed.
 func (l *Limiter) Reserve(ctx context.Context, req *Request, o reservation.Options, resp *Response) (reservation.Reservation, error) {
 	o, err := req.reservationOptions(o)
 	if err != nil {
+		resp.empty()
 		return reservation.Reservation{}, fmt.Errorf("reserve: %w", err)
 	}
 	responses := [1]Response{{Verdicts: resp.Verdicts[:0]}}
 	r, took, err := l.reserve(ctx, req, &o, responses[:])
 	*resp = responses[0]
 	if err != nil {
+		resp.empty()
 		return reservation.Reservation{}, fmt.Errorf("reserve: %w", err)
 	}
 	l.reserved.answered(resp.Allowed)

@@ -277,6 +277,7 @@ func (d *Door) mayReserve(req *Request) error {
 func (d *Door) Reserve(ctx context.Context, req *Request, o reservation.Options, resp *Response) (reservation.Reservation, error) {
 	req.Origin.Front = d.options.Name
 	if err := d.mayReserve(req); err != nil {
+		resp.empty()
 		return reservation.Reservation{}, err
 	}
 	return d.limiter.Reserve(ctx, req, o, resp)

@@ -23,7 +23,7 @@ import (
 //
 // It goes by the rules in force now. A limit that has not been charged for the
 // reservation, as it is new or the store was away, is charged the whole; one that is
-// gone keeps what it has. Resp says what is left, and is Allowed.
+// gone keeps what it has. resp says what is left, and is Allowed; it may be nil.
 //
 // A reservation that the store does not remember, because it was away then, has lost it, or
 // never heard of it, is charged the whole; where nothing was used, the outcome is
@@ -54,6 +54,9 @@ func (l *Limiter) Cancel(ctx context.Context, r reservation.Reservation, resp *R
 }
 
 func (l *Limiter) settle(ctx context.Context, r reservation.Reservation, actual *reservation.Actual, resp *Response) (outcome reservation.Outcome, err error) {
+	if resp == nil { // who settles when a stream has ended has nobody to tell what is left
+		resp = new(Response)
+	}
 	p, b := l.begin(l.switches.Load()), l.bookings.Get().(*booking)
 	responses := [1]Response{{Verdicts: resp.Verdicts[:0]}}
 	defer func() { *resp = responses[0] }()

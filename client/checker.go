@@ -11,11 +11,14 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/ascii"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/breaker"
@@ -41,8 +44,8 @@ const (
 
 // CheckerOptions configures a Checker.
 type CheckerOptions struct {
-	// URL is the address of a Headgate, such as http://headgate:8080; required.
-	// POST goes to /v1/check under it.
+	// URL is the address of a Headgate, such as http://headgate:8080, without a user,
+	// a query or a fragment; required. POST goes to /v1/check under it.
 	URL string
 	// Budget bounds one call; the deadline of its context does so too. 0 means
 	// DefaultBudget.
@@ -98,6 +101,7 @@ type Checker struct {
 	target  string // of checks
 	breaker *breaker.Breaker
 	token   token
+	failure atomic.Pointer[store.Error] // of the last call; nil for none
 	counts  struct {
 		calls, requests, degraded, refused, skipped, retried atomic.Uint64
 	}
@@ -114,6 +118,8 @@ type CheckerStats struct {
 	Retried uint64
 	// Refused is how many calls the server, or the Checker, refused as malformed.
 	Refused uint64
+	// Err is why the last call that was sent had no answer that counts; nil if it had one.
+	Err error
 }
 
 // Stats returns a snapshot of the counters.
@@ -122,14 +128,18 @@ func (c *Checker) Stats() CheckerStats {
 	return CheckerStats{
 		Calls: n.calls.Load(), Requests: n.requests.Load(), Degraded: n.degraded.Load(),
 		Skipped: n.skipped.Load(), Refused: n.refused.Load(), Retried: n.retried.Load(),
+		Err: c.lastFailure(),
 	}
 }
 
 // NewChecker returns a Checker. It does not ask the server yet.
 func NewChecker(o CheckerOptions) (*Checker, error) {
-	target, err := url.Parse(o.URL)
-	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
-		return nil, fmt.Errorf("remote checker: URL %q; hint: the address of a Headgate, such as http://headgate:8080", redacted(o.URL))
+	target, err := parseURL(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkHeader(o.Header); err != nil {
+		return nil, err
 	}
 	if o.Failure != rules.Open && o.Failure != rules.Closed {
 		return nil, errors.New("remote checker: failure mode local; hint: open or closed, since a remote checker has no store of its own")
@@ -141,7 +151,7 @@ func NewChecker(o CheckerOptions) (*Checker, error) {
 		return nil, fmt.Errorf("remote checker: budget %v; hint: 0 for the default, or more", o.Budget)
 	}
 	o.Budget = cmp.Or(o.Budget, DefaultBudget)
-	c := &Checker{options: o, base: target, target: target.JoinPath("/v1/check").String(), breaker: breaker.New(breaker.Options{})}
+	c := &Checker{options: o, base: target, target: target.JoinPath(checkPath).String(), breaker: breaker.New(breaker.Options{})}
 	if err := c.token.load(&o.Credentials, time.Now()); err != nil {
 		return nil, err
 	}
@@ -158,13 +168,48 @@ func NewChecker(o CheckerOptions) (*Checker, error) {
 	return c, nil
 }
 
-// redacted is a URL without its password, if it can be read at all.
-func redacted(text string) string {
+// parseURL reads the address of a server. What would not be sent, or not reach its API, is
+// refused: the failure mode would answer every call. Errors show the scheme, the host and the path
+// alone, since users and queries may hold secrets.
+func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return "?"
+		return nil, errors.New("remote checker: the URL cannot be read; hint: the address of a Headgate, such as http://headgate:8080")
 	}
-	return u.Redacted()
+	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	switch {
+	case u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("remote checker: URL %q; hint: the address of a Headgate, such as http://headgate:8080", shown.String())
+	case u.User != nil:
+		return nil, fmt.Errorf("remote checker: URL %q has a user, which is not sent; hint: what the server wants to see goes into Credentials or Header", shown.String())
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return nil, fmt.Errorf("remote checker: URL %q has a query or a fragment; hint: the address alone, such as http://headgate:8080", shown.String())
+	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), checkPath):
+		return nil, fmt.Errorf("remote checker: URL %q ends with %s; hint: leave that out, it is added", shown.String(), checkPath)
+	}
+	return u, nil
+}
+
+// checkPath is where checks go.
+const checkPath = "/v1/check"
+
+// checkHeader refuses fields with which no call can be sent. Errors do not tell values.
+func checkHeader(header http.Header) error {
+	for name, values := range header {
+		if !ascii.IsToken(name) {
+			return fmt.Errorf("remote checker: header field %q; hint: a name has letters, digits and dashes, such as X-Gateway-Key", name)
+		}
+		if !slices.ContainsFunc(values, func(value string) bool { return !isFieldValue(value) }) {
+			continue
+		}
+		return fmt.Errorf("remote checker: the value of header field %s holds a control character; hint: one line, without its end", name)
+	}
+	return nil
+}
+
+// isFieldValue reports whether text can be sent as the value of a header field.
+func isFieldValue(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
 // newTransport differs from http.DefaultTransport in that many calls to one host
@@ -191,10 +236,10 @@ func (c *Checker) Close() {
 
 // Check decides requests[i] into responses[i], like headgate.Limiter.Check. An
 // error names a malformed request, or one that the wire or the server does not
-// take, and means that nothing was decided.
+// take, and means that nothing was decided; no response is Allowed then.
 func (c *Checker) Check(ctx context.Context, requests []headgate.Request, responses []headgate.Response) error {
 	if len(requests) != len(responses) {
-		return fmt.Errorf("remote check: %d requests but %d responses", len(requests), len(responses))
+		return refused(responses, fmt.Errorf("remote check: %d requests but %d responses; hint: give one response for each request", len(requests), len(responses)))
 	}
 	if len(requests) == 0 {
 		return nil
@@ -207,7 +252,7 @@ func (c *Checker) check(ctx context.Context, requests []headgate.Request, ids []
 	body, err := encodeChecks(requests, ids)
 	if err != nil {
 		c.counts.refused.Add(1)
-		return err
+		return refused(responses, err)
 	}
 	q := question{target: c.target, body: body, requests: len(requests), trace: traceOf(requests)}
 	if allNamed(ids) {
@@ -220,6 +265,18 @@ func (c *Checker) check(ctx context.Context, requests []headgate.Request, ids []
 		for i := range requests {
 			failed(&requests[i], &responses[i], c.options.Failure, reason)
 		}
+	}
+	if err != nil {
+		return refused(responses, err)
+	}
+	return nil
+}
+
+// refused empties the responses of a call that ends with err, which it returns: whoever overlooks
+// the error shall not let a request pass by the answer to a call before.
+func refused(responses []headgate.Response, err error) error {
+	for i := range responses {
+		responses[i] = headgate.Response{Verdicts: responses[i].Verdicts[:0]}
 	}
 	return err
 }
@@ -260,6 +317,9 @@ func (c *Checker) ask(ctx context.Context, q question, decode func(*http.Respons
 	budget, cancel := context.WithTimeout(ctx, c.options.Budget)
 	defer cancel()
 	reason, err := c.exchanges(budget, &q, decode)
+	if reason == store.NoReason && c.failure.Load() != nil {
+		c.failure.Store(nil)
+	}
 	outcome := breaker.Success
 	if reason != store.NoReason {
 		outcome = breaker.Failure
@@ -275,7 +335,7 @@ func (c *Checker) ask(ctx context.Context, q question, decode func(*http.Respons
 func (c *Checker) exchange(ctx context.Context, q *question, decode func(*http.Response, []byte) (store.Reason, error)) (store.Reason, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, q.target, bytes.NewReader(q.body))
 	if err != nil {
-		return store.Misconfigured, nil
+		return c.failed(store.Misconfigured, q, err), nil
 	}
 	maps.Copy(req.Header, c.options.Header)
 	req.Header.Set("Content-Type", "application/json")
@@ -287,17 +347,21 @@ func (c *Checker) exchange(ctx context.Context, q *question, decode func(*http.R
 	}
 	resp, err := c.options.Transport.RoundTrip(req)
 	if err != nil {
-		return reasonOf(err), nil
+		return c.failed(reasonOf(err), q, err), nil
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
-		return reasonOf(err), nil
+		return c.failed(reasonOf(err), q, err), nil
 	}
 	if len(answer) > maxAnswer {
-		return store.Misconfigured, nil
+		return c.failed(store.Misconfigured, q, fmt.Errorf("an answer of more than %d bytes", maxAnswer)), nil
 	}
-	return decode(resp, answer)
+	reason, err := decode(resp, answer)
+	if reason != store.NoReason {
+		c.failed(reason, q, &strangeAnswer{resp.StatusCode})
+	}
+	return reason, err
 }
 
 // reasonOf classifies an error of the way to the server.

@@ -256,8 +256,8 @@ func TestRefusals(t *testing.T) {
 	for _, c := range cases {
 		responses := []headgate.Response{{Allowed: true}}
 		err := far.Check(t.Context(), []headgate.Request{c.request}, responses)
-		if err == nil || c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want %v with %q", c.name, err, c.is, c.says)
+		if err == nil || responses[0].Allowed || c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, allowed %v, want %v with %q", c.name, err, responses[0].Allowed, c.is, c.says)
 		}
 	}
 	if s := far.Stats(); s.Refused != uint64(len(cases)) || s.Degraded != 0 {
@@ -287,8 +287,45 @@ func TestNewCheckerRefuses(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	if _, err := client.NewChecker(client.CheckerOptions{URL: "ftp://me:secret@headgate"}); err == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("%v", err)
+	for _, o := range []client.CheckerOptions{
+		{URL: "ftp://me:secret@headgate"}, {URL: "http://secret@headgate"}, {URL: "http://headgate?key=secret"}, {URL: "http://headgate?"},
+		{URL: "http://headgate/#secret"}, {URL: "http://headgate\nsecret"},
+		{URL: "http://headgate/v1/check"}, {URL: "http://gateway/headgate/v1/check/"},
+		{URL: "http://headgate", Header: http.Header{"X Key": {"secret"}}}, {URL: "http://headgate", Header: http.Header{"": {"secret"}}},
+		{URL: "http://headgate", Header: http.Header{"X-Key": {"one", "secret\n"}}},
+	} {
+		if _, err := client.NewChecker(o); err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "; hint: ") {
+			t.Errorf("%s, %v: %v", o.URL, o.Header, err)
+		}
+	}
+}
+
+// TestStatsTellWhyCallsFailed: until one has an answer again; that the server was not asked is no
+// news.
+func TestStatsTellWhyCallsFailed(t *testing.T) {
+	status := 0
+	far := remote(t, client.CheckerOptions{URL: "http://headgate.test", Credentials: client.Credentials{Token: "hgct_secret"}, Transport: transportFunc(func(*http.Request) (*http.Response, error) {
+		if status == 0 {
+			return nil, errors.New("no route to host")
+		}
+		body := io.NopCloser(strings.NewReader(`{"allowed":true}`))
+		return &http.Response{StatusCode: status, Header: http.Header{}, Body: body}, nil
+	})})
+	for _, c := range []struct {
+		status int
+		want   string // "" for none
+	}{
+		{0, "no route to host"}, {401, "status 401 that is no decision; hint: the server does not know the token"}, {200, ""},
+		{404, "hint: something else"}, {500, "store_unavailable"}, {500, "store_unavailable"}, {200, "store_unavailable"},
+	} {
+		status = c.status
+		if err := far.Check(t.Context(), []headgate.Request{ask(1, "user", "1")}, make([]headgate.Response, 1)); err != nil {
+			t.Fatal(err)
+		}
+		err := far.Stats().Err
+		if c.want == "" != (err == nil) || err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hgct_secret")) {
+			t.Errorf("status %d: %v, want %q", c.status, err, c.want)
+		}
 	}
 }
 

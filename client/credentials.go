@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -90,17 +91,34 @@ func (t *token) load(c *Credentials, now time.Time) error {
 		return errors.New("remote checker: Token and TokenFile; hint: one of them")
 	case c.TokenFile != "":
 		var err error
-		if word, err = credentials.ReadPassword(c.TokenFile); err != nil {
-			return fmt.Errorf("remote checker: %w", err)
+		if word, err = credentials.ReadToken(c.TokenFile); err != nil {
+			return fmt.Errorf("remote checker: %w", credentials.Hinted(err))
 		}
 	case c.Token == "":
 		return nil
+	}
+	if err := checkToken(word); err != nil {
+		return err
 	}
 	t.file, t.looked, t.shown = c.TokenFile, now, bearer(word)
 	return nil
 }
 
-func bearer(token string) []string { return []string{"Bearer " + token} }
+// scheme is what is sent before a token.
+const scheme = "Bearer "
+
+// checkToken refuses tokens with which no call can work. Errors do not tell them.
+func checkToken(word string) error {
+	switch {
+	case len(word) >= len(scheme) && strings.EqualFold(word[:len(scheme)], scheme):
+		return errors.New(`remote checker: the token begins with "Bearer "; hint: the token alone, the word before it is added`)
+	case !isFieldValue(word):
+		return errors.New("remote checker: the token holds a line end or another control character; hint: the token alone, without the end of its line")
+	}
+	return nil
+}
+
+func bearer(token string) []string { return []string{scheme + token} }
 
 // header returns the value of Authorization, nil for none.
 func (t *token) header(now time.Time) []string {
@@ -108,7 +126,7 @@ func (t *token) header(now time.Time) []string {
 	defer t.mu.Unlock()
 	if t.file != "" && now.Sub(t.looked) >= tokenLooks {
 		t.looked = now
-		if word, err := credentials.ReadPassword(t.file); err == nil {
+		if word, err := credentials.ReadToken(t.file); err == nil && checkToken(word) == nil {
 			t.shown = bearer(word)
 		}
 	}

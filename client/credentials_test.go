@@ -142,6 +142,10 @@ func TestBadCredentials(t *testing.T) {
 	for want, o := range map[string]client.CheckerOptions{
 		"one of them":        {Credentials: client.Credentials{Token: "hgct_secret", TokenFile: certs.CAFile}},
 		"more than one line": {Credentials: client.Credentials{TokenFile: certs.CAFile}},
+		"token file ":        {Credentials: client.Credentials{TokenFile: certs.CAFile}},
+		"; hint: the file":   {Credentials: client.Credentials{TokenFile: "/does/not/exist"}},
+		"control character":  {Credentials: client.Credentials{Token: "hgct_secret\n"}},
+		"begins with":        {Credentials: client.Credentials{Token: "bearer hgct_secret"}},
 		"no such file":       {Credentials: client.Credentials{TokenFile: "/does/not/exist"}},
 		"hint: https":        {URL: "http://headgate", Credentials: client.Credentials{CAFile: certs.CAFile}},
 		"beside a Transport": {Credentials: client.Credentials{CAFile: certs.CAFile}, Transport: http.DefaultTransport},

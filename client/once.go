@@ -30,9 +30,9 @@ const retryPause = time.Millisecond
 func (c *Checker) CheckOnce(ctx context.Context, requests []headgate.Request, ids []string, responses []headgate.Response) error {
 	switch {
 	case len(requests) != len(responses):
-		return fmt.Errorf("remote check: %d requests but %d responses", len(requests), len(responses))
+		return refused(responses, fmt.Errorf("remote check: %d requests but %d responses; hint: give one response for each request", len(requests), len(responses)))
 	case len(ids) != len(requests):
-		return fmt.Errorf("remote check: %d requests but %d ids", len(requests), len(ids))
+		return refused(responses, fmt.Errorf("remote check: %d requests but %d ids; hint: give one id for each request, \"\" for none", len(requests), len(ids)))
 	case len(requests) == 0:
 		return nil
 	}
@@ -43,7 +43,7 @@ func (c *Checker) CheckOnce(ctx context.Context, requests []headgate.Request, id
 		}
 		if err != nil {
 			c.counts.refused.Add(1)
-			return fmt.Errorf("remote check: request %d: %w", i, err)
+			return refused(responses, fmt.Errorf("remote check: request %d: %w", i, err))
 		}
 	}
 	return c.check(ctx, requests, ids, responses)

@@ -120,6 +120,9 @@ func (c *Checker) Cancel(ctx context.Context, r reservation.Reservation, resp *h
 }
 
 func (c *Checker) settle(ctx context.Context, verb string, what wireSettle, resp *headgate.Response) (reservation.Outcome, error) {
+	if resp == nil {
+		resp = new(headgate.Response)
+	}
 	if what.Reservation == "" {
 		c.counts.refused.Add(1)
 		return reservation.Undecided, fmt.Errorf("remote %s: %w: it reserves nothing", verb, reservation.ErrMalformed)

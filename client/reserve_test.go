@@ -3,6 +3,8 @@ package client_test
 import (
 	"bytes"
 	"errors"
+	"io"
+	"net/http"
 	"testing"
 	"time"
 
@@ -141,4 +143,23 @@ func settleable(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return r.String()
+}
+
+// TestSettlingNeedsNoResponse: who settles may not want to know what is left, whether the server
+// answers or not.
+func TestSettlingNeedsNoResponse(t *testing.T) {
+	url := serve(t, newLimiter(t), httpcheck.Options{})
+	far := remote(t, client.CheckerOptions{URL: url, Budget: time.Minute})
+	req := ask(1, "user", "1")
+	r, err := far.Reserve(t.Context(), &req, reservation.Options{}, new(headgate.Response))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if outcome, err := far.Cancel(t.Context(), r, nil); err != nil || outcome != reservation.Settled {
+		t.Errorf("%v, %v", outcome, err)
+	}
+	away := remote(t, client.CheckerOptions{URL: "http://headgate.test", Transport: transportFunc(func(*http.Request) (*http.Response, error) { return nil, io.EOF })})
+	if outcome, err := away.Commit(t.Context(), r, reservation.Actual{}, nil); err != nil || outcome != reservation.Undecided {
+		t.Errorf("away: %v, %v", outcome, err)
+	}
 }

@@ -90,9 +90,9 @@ func encodeChecks(requests []headgate.Request, ids []string) ([]byte, error) {
 func encodeCheck(r *headgate.Request) (wireCheck, error) {
 	switch {
 	case r.Domain == "":
-		return wireCheck{}, headgate.ErrNoDomain
+		return wireCheck{}, fmt.Errorf("%w; hint: that of the rules, or %s for limits without rules", headgate.ErrNoDomain, headgate.CallerDomain)
 	case len(r.Descriptors) == 0:
-		return wireCheck{}, headgate.ErrNoDescriptors
+		return wireCheck{}, fmt.Errorf("%w; hint: name at least one thing that the request is limited on", headgate.ErrNoDescriptors)
 	case len(r.Descriptors) > descriptor.MaxDescriptors:
 		return wireCheck{}, fmt.Errorf("%w: %d descriptors; hint: at most %d in one request", headgate.ErrDescriptor, len(r.Descriptors), descriptor.MaxDescriptors)
 	case !utf8.ValidString(r.Domain):

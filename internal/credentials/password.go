@@ -14,20 +14,26 @@ const maxPassword = 4096
 
 // ReadPassword returns the password that stands alone in the file at path, without the
 // ends of lines after it. Errors are of type *FileError and hold nothing of the file.
-func ReadPassword(path string) (string, error) {
+func ReadPassword(path string) (string, error) { return readWord("password", path) }
+
+// ReadToken is ReadPassword for a token.
+func ReadToken(path string) (string, error) { return readWord("token", path) }
+
+// readWord reads the file of a word, which errors call what.
+func readWord(what, path string) (string, error) {
 	text, err := regular.Read(path, maxPassword)
 	if err != nil {
-		return "", &FileError{What: "password file", Path: path, Err: err}
+		return "", &FileError{What: what + " file", Path: path, Err: err}
 	}
 	word := strings.TrimRight(string(text), "\r\n")
 	switch {
 	case word == "":
 		err = errors.New("it is empty")
 	case strings.ContainsAny(word, "\r\n\x00"):
-		err = errors.New("it holds more than one line; a password is one")
+		err = fmt.Errorf("it holds more than one line; a %s is one", what)
 	}
 	if err != nil {
-		return "", &FileError{What: "password file", Path: path, Err: err}
+		return "", &FileError{What: what + " file", Path: path, Err: err}
 	}
 	return word, nil
 }
