@@ -338,10 +338,15 @@ func TestPanickingHandler(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	for name, o := range map[string]grpclimit.Options{
 		"no domain": {}, "both": {Domain: "a", Limits: perHour(1)}, "jitter": {Domain: "a", Jitter: 2}, "patience": {Domain: "a", Patience: -1},
+		"a name without a slash": {Domain: "a", Skip: []string{"Foo/Bar"}}, "a service without methods": {Domain: "a", Skip: []string{"/foo.Bar"}},
+		"a path": {Domain: "a", Skip: []string{"/foo.Bar/A/B"}}, "no service": {Domain: "a", Skip: []string{"//A"}},
 	} {
 		if _, err := grpclimit.NewClient(failing{}, o); err == nil {
 			t.Errorf("%s is taken", name)
 		}
+	}
+	if _, err := grpclimit.NewClient(failing{}, grpclimit.Options{Domain: "a", Skip: []string{"/foo.Bar/", "/foo.Bar/A"}}); err != nil {
+		t.Errorf("a service and a method: %v", err)
 	}
 	if _, err := grpclimit.NewServer(nil, grpclimit.Options{Domain: "a"}); err == nil {
 		t.Error("no checker is taken")

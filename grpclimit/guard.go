@@ -55,6 +55,9 @@ func newGuard(checker Checker, o Options) (*guard, error) {
 	if o.Patience < 0 {
 		return nil, fmt.Errorf("patience of %v; hint: 0 fails at once", o.Patience)
 	}
+	if err := checkSkip(o.Skip); err != nil {
+		return nil, err
+	}
 	if o.Skip == nil {
 		o.Skip = defaultSkip
 	}

@@ -166,6 +166,17 @@ type Options struct {
 	Now func() time.Time
 }
 
+// checkSkip refuses what no call can match, which would be limited unawares.
+func checkSkip(skip []string) error {
+	for _, name := range skip {
+		service, method, ok := strings.Cut(strings.TrimPrefix(name, "/"), "/")
+		if !ok || !strings.HasPrefix(name, "/") || service == "" || strings.Contains(method, "/") {
+			return fmt.Errorf("Skip: %q; hint: /package.Service/Method, or /package.Service/ for all of its methods", name)
+		}
+	}
+	return nil
+}
+
 // skipped reports whether skip names the method.
 func skipped(skip []string, fullMethod string) bool {
 	if slices.Contains(skip, fullMethod) {

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/headgate/headgate/internal/ascii"
 )
 
 const (
@@ -25,7 +27,7 @@ func newAttributes(keys []string) ([]attribute, error) {
 		switch {
 		case key == contentLength:
 			list = append(list, attribute{key: key})
-		case isHeader && name != "":
+		case isHeader && ascii.IsToken(name):
 			list = append(list, attribute{headerPrefix + strings.ToLower(name), http.CanonicalHeaderKey(name)})
 		default:
 			return nil, fmt.Errorf("attribute %q; hint: content_length or header:NAME, others by Subject.AddAttribute", key)

@@ -297,8 +297,15 @@ func TestCheckerFailure(t *testing.T) {
 	for _, c := range cases {
 		var told httplimit.Result
 		handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { told, _ = httplimit.FromContext(r.Context()) })
-		m := newMiddleware(t, failing{c.err}, httplimit.Options{Domain: "api", FailClosed: c.failClosed, PassResult: true})
+		var heard error
+		m := newMiddleware(t, failing{c.err}, httplimit.Options{
+			Domain: "api", FailClosed: c.failClosed, PassResult: true,
+			OnError: func(_ *http.Request, err error) { heard = err },
+		})
 		r := ask(m.Wrap(handler), newRequest("GET", "/"))
+		if !errors.Is(heard, c.err) {
+			t.Errorf("%s: OnError was told %v", c.name, heard)
+		}
 		if r.StatusCode != c.status {
 			t.Errorf("%s: status %d, want %d", c.name, r.StatusCode, c.status)
 		}
@@ -444,10 +451,18 @@ func TestNewRefuses(t *testing.T) {
 		{"jitter", l, httplimit.Options{Domain: "api", Answer: httplimit.Answer{Jitter: 2}}},
 		{"jitter of a rule", l, httplimit.Options{Domain: "api", AnswerByRule: map[string]httplimit.Answer{"r": {Jitter: -2}}}},
 		{"attribute", l, httplimit.Options{Domain: "api", Attributes: []string{"claim:plan"}}},
-		{"negative bound", l, httplimit.Options{Domain: "api", MaxWaiting: -1}},
+		{"attribute without a name", l, httplimit.Options{Domain: "api", Attributes: []string{"header:x cost"}}},
+		{"MaxWaiting -1;", l, httplimit.Options{Domain: "api", MaxWaiting: -1}},
+		{"MaxRefunds -1;", l, httplimit.Options{Domain: "api", MaxRefunds: -1}},
+		{"RefundTimeout -1s;", l, httplimit.Options{Domain: "api", RefundTimeout: -time.Second}},
+		{`SkipPaths: "healthz"`, l, httplimit.Options{Domain: "api", SkipPaths: []string{"/static/", "healthz"}}},
+		{`SkipPaths: "/a//"`, l, httplimit.Options{Domain: "api", SkipPaths: []string{"/a//"}}},
+		{`SkipMethods: "get"`, l, httplimit.Options{Domain: "api", SkipMethods: []string{"HEAD", "get"}}},
+		{`SkipMethods: ""`, l, httplimit.Options{Domain: "api", SkipMethods: []string{""}}},
 	}
 	for _, c := range cases {
-		if _, err := httplimit.New(c.checker, c.options); err == nil || !strings.HasPrefix(err.Error(), "new middleware: ") {
+		if _, err := httplimit.New(c.checker, c.options); err == nil || !strings.HasPrefix(err.Error(), "new middleware: ") ||
+			strings.ContainsAny(c.name, `";`) && !strings.HasPrefix(err.Error(), "new middleware: "+c.name) {
 			t.Errorf("%s: error %v", c.name, err)
 		}
 	}

@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/admission"
+	"github.com/headgate/headgate/internal/ascii"
 	"github.com/headgate/headgate/limit"
 )
 
@@ -24,8 +27,8 @@ var ErrUnidentified = errors.New("the request does not say who asks")
 var ErrAmbiguous = errors.New("the request contradicts itself")
 
 // Identify says what a request is limited on, by the descriptors that it adds to
-// s. An error refuses the request with 4xx; adding nothing lets it pass without
-// counting. It is called from many goroutines.
+// s. An error refuses the request with 4xx, or with 500 or 503 where the fault is ours
+// (see Identity); adding nothing lets it pass without counting. It is called from many goroutines.
 type Identify func(r *http.Request, s *Subject) error
 
 // Subject is what one request is limited on. It is valid during the call that
@@ -59,6 +62,7 @@ func (s *Subject) AddAttribute(key, value string) {
 // Entries is the Identify that adds one descriptor of the entries that f
 // returns; none when there are no entries.
 func Entries(f func(*http.Request) ([]descriptor.Entry, error)) Identify {
+	refuseNil("Entries", "function", f == nil)
 	return func(r *http.Request, s *Subject) error {
 		entries, err := f(r)
 		if err == nil && len(entries) > 0 {
@@ -70,6 +74,7 @@ func Entries(f func(*http.Request) ([]descriptor.Entry, error)) Identify {
 
 // Descriptors is the Identify that adds the descriptors that f returns.
 func Descriptors(f func(*http.Request) ([][]descriptor.Entry, error)) Identify {
+	refuseNil("Descriptors", "function", f == nil)
 	return func(r *http.Request, s *Subject) error {
 		list, err := f(r)
 		if err != nil {
@@ -86,6 +91,7 @@ func Descriptors(f func(*http.Request) ([][]descriptor.Entry, error)) Identify {
 // ErrUnidentified: an API key, for instance, else the address. What those that
 // say it have added does not count.
 func First(each ...Identify) Identify {
+	refuseNil("First", "Identify", hasNil(each))
 	return func(r *http.Request, s *Subject) error {
 		err, mark := ErrUnidentified, s.pass.Mark()
 		for _, identify := range each {
@@ -101,6 +107,7 @@ func First(each ...Identify) Identify {
 // All is the Identify that adds what each adds: an API key, for instance, and
 // the address, so that invented keys win nothing.
 func All(each ...Identify) Identify {
+	refuseNil("All", "Identify", hasNil(each))
 	return func(r *http.Request, s *Subject) error {
 		for _, identify := range each {
 			if err := identify(r, s); err != nil {
@@ -111,9 +118,14 @@ func All(each ...Identify) Identify {
 	}
 }
 
+func hasNil(each []Identify) bool {
+	return slices.ContainsFunc(each, func(one Identify) bool { return one == nil })
+}
+
 // Each is the Identify that calls f with each descriptor that identify adds, in their place: f
 // adds others to s. The entries are f's.
 func Each(identify Identify, f func(r *http.Request, entries []descriptor.Entry, s *Subject)) Identify {
+	refuseNil("Each", "Identify or function", identify == nil || f == nil)
 	return func(r *http.Request, s *Subject) error {
 		before := s.pass.Mark()
 		if err := identify(r, s); err != nil {
@@ -131,11 +143,13 @@ const RemoteAddressKey = admission.RemoteAddressKey
 
 // RemoteAddress is an Identify by the peer of the connection, under the entry
 // key remote_address: an IPv4 address, or the /64 of an IPv6 address. No header
-// is looked at.
+// is looked at. A peer without an address, as on a unix socket, is ErrUnidentified,
+// so that First asks the next, and identity.ErrNoAddress: a fault of the
+// configuration, and 500 where it is the last word.
 func RemoteAddress(r *http.Request, s *Subject) error {
 	address, peer, ok := admission.Remote(r.RemoteAddr)
 	if !ok {
-		return fmt.Errorf("%w: peer address %q; hint: listeners that are not TCP need an Identify of their own", ErrUnidentified, r.RemoteAddr)
+		return fmt.Errorf("%w: %w: peer address %q; hint: listeners that are not TCP need an Identify of their own", ErrUnidentified, identity.ErrNoAddress, r.RemoteAddr)
 	}
 	s.Add(descriptor.Entry{Key: RemoteAddressKey, Value: address})
 	if origin := &s.pass.Request().Origin; !origin.ClientIP.IsValid() {
@@ -169,8 +183,11 @@ const hashedBytes = 16
 // Identify returns the Identify by the hash of the header. A request without it
 // is ErrUnidentified, one with several ErrAmbiguous.
 func (h SecretHeader) Identify() (Identify, error) {
-	if h.Header == "" || len(h.Pepper) < minPepper {
-		return nil, fmt.Errorf("secret header %q: a pepper of %d bytes; hint: name the header, and use at least %d random bytes", h.Header, len(h.Pepper), minPepper)
+	switch {
+	case !ascii.IsToken(h.Header):
+		return nil, fmt.Errorf("secret header %q: no name of a header field; hint: letters, digits and dashes, such as X-Api-Key", h.Header)
+	case len(h.Pepper) < minPepper:
+		return nil, fmt.Errorf("secret header %s: a pepper of %d bytes; hint: at least %d random ones", h.Header, len(h.Pepper), minPepper)
 	}
 	if h.Key == "" {
 		h.Key = "api_key"

@@ -54,8 +54,8 @@ func TestRemoteAddress(t *testing.T) {
 		r.RemoteAddr = c.peer
 		asked, status := identified(t, httplimit.Options{}, r)
 		if c.want == "" {
-			if status != 400 || len(asked) != 0 {
-				t.Errorf("%s: status %d, asked %q; want 400", c.peer, status, asked)
+			if status != 500 || len(asked) != 0 {
+				t.Errorf("%s: status %d, asked %q; want 500", c.peer, status, asked)
 			}
 			continue
 		}

@@ -17,6 +17,7 @@ import (
 // that cannot be verified for want of keys with 503. A request without an address
 // where one is needed (identity.ErrNoAddress) is a fault of the configuration: 500.
 func Identity(e *identity.Extractor) Identify {
+	refuseNil("Identity", "extractor", e == nil)
 	var identities sync.Pool // of *identity.Identity
 	return func(r *http.Request, s *Subject) error {
 		who, _ := identities.Get().(*identity.Identity)

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/httplimit"
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/limit"
@@ -66,6 +67,12 @@ func TestIdentity(t *testing.T) {
 	o.OnError = func(_ *http.Request, err error) { told = err }
 	if asked, status = identified(t, o, from("@")); status != 500 || len(asked) != 0 || !errors.Is(told, identity.ErrNoAddress) {
 		t.Errorf("no address: status %d, asked %q, told %v", status, asked, told)
+	}
+	fallback := httplimit.First(httplimit.RemoteAddress, httplimit.Entries(func(*http.Request) ([]descriptor.Entry, error) {
+		return []descriptor.Entry{{Key: "peer", Value: "local"}}, nil
+	}))
+	if asked, status = identified(t, httplimit.Options{Identify: fallback}, from("@")); status != 200 || len(asked) != 1 {
+		t.Errorf("no address, and another way to identify: status %d, asked %q", status, asked)
 	}
 	o.Identify = httplimit.First(o.Identify, httplimit.RemoteAddress)
 	if _, status = identified(t, o, from("192.0.2.1:1", "X-Api-Key", "k-1", "X-Other-Key", "k-2")); status != 400 {

@@ -65,7 +65,10 @@ func newMiddleware(checker Checker, o Options) (*Middleware, error) {
 	if o.Now == nil {
 		o.Now = fastclock.NewWall().Now
 	}
-	m := &Middleware{options: o, gate: gate, skip: newSkipList(o.SkipPaths, o.SkipMethods)}
+	m := &Middleware{options: o, gate: gate}
+	if m.skip, err = newSkipList(o.SkipPaths, o.SkipMethods); err != nil {
+		return nil, err
+	}
 	m.upstream.Spell = http.CanonicalHeaderKey
 	if m.limits, err = admission.NewLimits(o.Limits); err != nil {
 		return nil, err
@@ -100,7 +103,18 @@ func newMiddleware(checker Checker, o Options) (*Middleware, error) {
 
 // Wrap returns a handler that runs next for the requests that may pass. It can
 // be used for any number of handlers, which then share the counts.
-func (m *Middleware) Wrap(next http.Handler) http.Handler { return &handler{m, next} }
+func (m *Middleware) Wrap(next http.Handler) http.Handler {
+	refuseNil("Wrap", "handler", next == nil)
+	return &handler{m, next}
+}
+
+// refuseNil panics with words where f, which makes something that serves requests, is given nil:
+// it would be found by the first request only.
+func refuseNil(f, what string, isNil bool) {
+	if isNil {
+		panic("httplimit." + f + ": the " + what + " is nil; hint: pass one that is made already")
+	}
+}
 
 type handler struct {
 	*Middleware
@@ -133,6 +147,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.release(c)
 		h.refuse(w, r, err)
 		return
+	}
+	if err := c.pass.Failure(); err != nil && h.options.OnError != nil {
+		h.options.OnError(r, err)
 	}
 	if c.pass.Holds() {
 		// Whatever becomes of the handler: a panic, a connection taken over, a
@@ -297,8 +314,8 @@ type Stats struct {
 	Allowed, Denied, Unavailable uint64
 	// Skipped counts requests that were not limited.
 	Skipped uint64
-	// Refused counts requests that were answered with 4xx because they could
-	// not be identified or were malformed, GaveUp those whose client went away
+	// Refused counts requests that were answered with 4xx, 500 or 503 because they
+	// could not be identified or were malformed, GaveUp those whose client went away
 	// while they were held back.
 	Refused, GaveUp uint64
 	// Failed counts errors of the Checker that FailClosed, or its absence,

@@ -132,9 +132,9 @@ type Options struct {
 
 	// SkipPaths are paths that are not limited: as they are, or with all below
 	// when they end in a slash. A path with "//", "/./" or "/../" in it is below
-	// none.
+	// none. Each begins with a slash.
 	SkipPaths []string
-	// SkipMethods are methods that are not limited.
+	// SkipMethods are methods that are not limited, in capitals.
 	SkipMethods []string
 	// Skip, when not nil, is asked about the requests that nothing above skips.
 	Skip func(*http.Request) bool
@@ -172,7 +172,10 @@ type Options struct {
 	// what happens then.
 	FailClosed bool
 	// OnError, when not nil, is told of errors of Identify and of malformed
-	// requests, which are answered with 4xx. It must not block.
+	// requests, which are answered with 4xx, or 500 or 503 where the fault is ours;
+	// and of errors of the Checker, with which the request passes or, by FailClosed,
+	// is answered with 503. A headgate.Limiter and a client.Checker return none for a
+	// store or a server that fails. It must not block.
 	OnError func(*http.Request, error)
 
 	// Refund, when not nil, is asked with the status that the handler answered:

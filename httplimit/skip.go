@@ -1,10 +1,13 @@
 package httplimit
 
 import (
+	"fmt"
 	"net/http"
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/headgate/headgate/internal/ascii"
 )
 
 // skipList says which requests are not limited.
@@ -14,16 +17,28 @@ type skipList struct {
 	methods  []string
 }
 
-func newSkipList(paths, methods []string) skipList {
+// newSkipList refuses what no request can match, which would be limited unawares.
+func newSkipList(paths, methods []string) (skipList, error) {
 	s := skipList{methods: slices.Clone(methods)}
+	for _, method := range methods {
+		if !ascii.IsToken(method) || strings.ToUpper(method) != method {
+			return skipList{}, fmt.Errorf("SkipMethods: %q; hint: methods are written in capitals, such as GET", method)
+		}
+	}
 	for _, p := range paths {
+		if !strings.HasPrefix(p, "/") && p != "*" {
+			return skipList{}, fmt.Errorf("SkipPaths: %q; hint: a path begins with a slash, such as /healthz", p)
+		}
 		if strings.HasSuffix(p, "/") && p != "/" {
+			if !isBelow(p, p) {
+				return skipList{}, fmt.Errorf("SkipPaths: %q; hint: nothing is below a path with an empty, . or .. segment", p)
+			}
 			s.prefixes = append(s.prefixes, p)
 		} else {
 			s.paths = append(s.paths, p)
 		}
 	}
-	return s
+	return s, nil
 }
 
 func (s *skipList) has(r *http.Request) bool {

@@ -41,7 +41,7 @@ type ClassifierOptions struct {
 	Paths []PathPriority
 	// Methods says what differs from the defaults: P2 for GET, HEAD and unknown
 	// methods, P1 for POST, PUT, PATCH and DELETE, and for OPTIONS, since a
-	// browser asks it before each of these.
+	// browser asks it before each of these. Methods are written in capitals.
 	Methods map[string]Priority
 }
 
@@ -64,8 +64,8 @@ type compiledPath struct {
 	priority Priority
 }
 
-// NewClassifier compiles o. It refuses more than MaxPaths patterns, and those
-// that no path can match.
+// NewClassifier compiles o. It refuses more than MaxPaths patterns, and patterns and
+// methods that no request can match.
 func NewClassifier(o ClassifierOptions) (*Classifier, error) {
 	if len(o.Paths) > MaxPaths {
 		return nil, fmt.Errorf("overload: classifier: %d paths; at most %d are tried for each request", len(o.Paths), MaxPaths)
@@ -79,15 +79,29 @@ func NewClassifier(o ClassifierOptions) (*Classifier, error) {
 		c.paths = append(c.paths, compiled)
 	}
 	for method, p := range o.Methods {
+		if err := checkMethod(method); err != nil {
+			return nil, err
+		}
 		c.methods[method] = min(p, P3)
 	}
 	return c, nil
+}
+
+// checkMethod refuses a method that no request has: they are told apart by case.
+func checkMethod(method string) error {
+	if method == "" || strings.ToUpper(method) != method {
+		return fmt.Errorf("overload: classifier: method %.80q; methods are written in capitals, such as GET", method)
+	}
+	return nil
 }
 
 func compilePath(p PathPriority) (compiledPath, error) {
 	c := compiledPath{method: p.Method, priority: min(p.Priority, P3)}
 	if !clean(p.Pattern) {
 		return c, fmt.Errorf("overload: classifier: pattern %.80q can match no path; it begins with / and has no empty, . or .. segment", p.Pattern)
+	}
+	if err := checkMethod(p.Method); err != nil && p.Method != "" {
+		return c, err
 	}
 	rest := p.Pattern[1:]
 	if rest == "" || strings.HasSuffix(rest, "/") {

@@ -105,6 +105,14 @@ func TestClassifierRefuses(t *testing.T) {
 			t.Errorf("pattern %q is accepted", pattern)
 		}
 	}
+	for _, method := range []string{"get", "Post", ""} {
+		if _, err := NewClassifier(ClassifierOptions{Methods: map[string]Priority{method: P3}}); err == nil {
+			t.Errorf("method %q is accepted", method)
+		}
+		if _, err := NewClassifier(ClassifierOptions{Paths: []PathPriority{{Method: method, Pattern: "/"}}}); (err == nil) != (method == "") {
+			t.Errorf("a path with method %q: %v", method, err)
+		}
+	}
 	if _, err := NewClassifier(ClassifierOptions{Paths: make([]PathPriority, MaxPaths+1)}); err == nil {
 		t.Error("too many patterns are accepted")
 	}

@@ -31,8 +31,15 @@ const grantShards = 256
 var Nobody = NewSnapshot(new(Tiers), func(func(Account) bool) {})
 
 // NewSnapshot returns a snapshot of accounts. Of two with one subject the later one
-// counts. They must be valid: see Account.Validate.
+// counts. They must be valid: see Account.Validate. It panics where tiers or accounts
+// is nil.
 func NewSnapshot(tiers *Tiers, accounts iter.Seq[Account]) *Snapshot {
+	switch {
+	case tiers == nil:
+		panic("new snapshot: the tiers are nil; hint: new(tenant.Tiers) has none")
+	case accounts == nil:
+		panic("new snapshot: the accounts are nil; hint: slices.Values of a list, which may be empty")
+	}
 	s := &Snapshot{tiers: tiers, seed: maphash.MakeSeed()}
 	w := writer{Snapshot: s}
 	for a := range accounts {

@@ -85,8 +85,13 @@ func New(o Options) (*Gate, error) {
 	if o.Checker == nil {
 		return nil, errors.New("no Checker; hint: pass a headgate.Limiter")
 	}
-	if o.MaxWaiting < 0 || o.MaxRefunds < 0 || o.RefundTimeout < 0 {
-		return nil, fmt.Errorf("MaxWaiting %d, MaxRefunds %d, RefundTimeout %v; hint: 0 is the default", o.MaxWaiting, o.MaxRefunds, o.RefundTimeout)
+	switch {
+	case o.MaxWaiting < 0:
+		return nil, fmt.Errorf("MaxWaiting %d; hint: 0 is the default, %d", o.MaxWaiting, DefaultMaxWaiting)
+	case o.MaxRefunds < 0:
+		return nil, fmt.Errorf("MaxRefunds %d; hint: 0 is the default, %d", o.MaxRefunds, DefaultMaxRefunds)
+	case o.RefundTimeout < 0:
+		return nil, fmt.Errorf("RefundTimeout %v; hint: 0 is the default, %v", o.RefundTimeout, DefaultRefundTimeout)
 	}
 	o.MaxWaiting = cmp.Or(o.MaxWaiting, DefaultMaxWaiting)
 	o.MaxRefunds = cmp.Or(o.MaxRefunds, DefaultMaxRefunds)
@@ -129,6 +134,7 @@ func (g *Gate) Admit(ctx context.Context, p *Pass) error {
 			return err
 		}
 		g.counts.failed.Add(1)
+		p.failure = err
 		g.answerFailure(p.Response(), err)
 	}
 	if len(p.Limits) > 0 {

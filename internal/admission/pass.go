@@ -20,6 +20,7 @@ type Pass struct {
 	Rides bool
 
 	entries  []descriptor.Entry
+	failure  error // of the Checker
 	request  [1]headgate.Request
 	response [1]headgate.Response
 	held     *held // nil: nothing is held
@@ -34,6 +35,10 @@ func (p *Pass) Request() *headgate.Request { return &p.request[0] }
 
 // Response is the answer, valid until Reset.
 func (p *Pass) Response() *headgate.Response { return &p.response[0] }
+
+// Failure is the error of a Checker that has failed, in whose place Admit has answered; nil where
+// it has not.
+func (p *Pass) Failure() error { return p.failure }
 
 // Holds reports whether p holds something that has to be released.
 func (p *Pass) Holds() bool { return p.held != nil }
@@ -107,6 +112,9 @@ func (p *Pass) Reset() bool {
 	response.Hold, response.HoldFor, response.Verdicts = 0, 0, response.Verdicts[:0]
 	if p.Rides = false; p.held != nil {
 		p.held = nil
+	}
+	if p.failure != nil {
+		p.failure = nil
 	}
 	return true
 }

@@ -59,8 +59,10 @@ func (e *Encoder) appendDetails(dst []byte, req *headgate.Request, s *Summary) [
 				dst = append(appendWindow(dst, v.Limit), '"') // nothing in it needs escaping
 			}
 		}
-		dst = append(dst, `,"scope":`...)
-		dst = e.appendScope(dst, req, v)
+		if v.Rule != nil || v.Limit != nil { // else whoever decides has failed, and nothing has spoken
+			dst = append(dst, `,"scope":`...)
+			dst = e.appendScope(dst, req, v)
+		}
 	}
 	return append(dst, "}}"...)
 }
