@@ -253,3 +253,33 @@ descriptors:
 	// true
 	// leased: hits that a node takes in advance count as used until its lease ends, so excess 0
 }
+
+// Read rules again, and keep the old ones where the new ones have an error.
+func ExampleLimiter_SetRules() {
+	buckets, err := memstore.New(memstore.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limiter, err := headgate.New(headgate.Options{Store: buckets})
+	if err != nil {
+		log.Fatal(err)
+	}
+	reload := func(text string) error {
+		set, err := rulefile.Load([]rulefile.File{{Name: "api.yaml", Data: []byte(text)}}, rulefile.Options{})
+		if err != nil {
+			return err
+		}
+		for _, w := range set.Warnings() {
+			log.Print(w)
+		}
+		limiter.SetRules(set)
+		return nil
+	}
+	fmt.Println(reload("domain: api\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 100}}]"))
+	fmt.Println(reload("domain: api\ndescriptors: [{key: user, rate_limit: {unit: minuet, requests_per_unit: 50}}]") != nil)
+	fmt.Println(limiter.Rules().Rules()[0].Limits[0].Quota)
+	// Output:
+	// <nil>
+	// true
+	// 100
+}

@@ -54,7 +54,8 @@ type Namer interface {
 
 // Load compiles files into a Set. They are read in the order of their names,
 // whatever order they come in. Any error refuses all of them; it is of type
-// Errors and holds all errors of all files.
+// Errors and holds all errors of all files. What is valid but may not do what its author
+// meant is told by Set.Warnings. No files make a set without rules, which limits nothing.
 func Load(files []File, o Options) (*rules.Set, error) {
 	if len(files) > MaxFiles {
 		return nil, rules.Errors{{Message: fmt.Sprintf("%d files, more than %d", len(files), MaxFiles), Hint: "put more rules into each file"}}
@@ -65,6 +66,7 @@ func Load(files []File, o Options) (*rules.Set, error) {
 		options: o, byDomain: make(map[string]*domain),
 		spec: rules.Spec{Compat: o.Compat, Version: version(files, o)},
 	}
+	nameFiles(files)
 	var diagnostics []rules.Diagnostic
 	for i := range files {
 		r := &reader{reporter: reporter{file: files[i].Name}}
@@ -89,6 +91,16 @@ func Load(files []File, o Options) (*rules.Set, error) {
 		return nil, errs
 	}
 	return set, nil
+}
+
+// nameFiles gives files without a name, which stand before the others, one, so that diagnostics
+// can say where.
+func nameFiles(files []File) {
+	for i := range files {
+		if files[i].Name == "" {
+			files[i].Name = fmt.Sprintf("file %d", i+1)
+		}
+	}
 }
 
 // loader gathers the files of one Load.

@@ -448,3 +448,12 @@ func mustLoad(t testing.TB, text string, o Options) *rules.Set {
 	}
 	return set
 }
+
+// TestFilesWithoutANameAreTold: by their place, with line and column.
+func TestFilesWithoutANameAreTold(t *testing.T) {
+	good := "domain: a\ndescriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: 1}}]"
+	_, err := Load([]File{{Name: "b.yaml", Data: []byte("domain: b\n")}, {Data: []byte(good)}, {Data: []byte("domain: c\ndescriptors:\n- {key: k, rate_limit: {unit: minuet, requests_per_unit: 1}}")}}, Options{})
+	if err == nil || !strings.HasPrefix(err.Error(), "file 2:3:") {
+		t.Errorf("%v", err)
+	}
+}

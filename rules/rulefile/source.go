@@ -37,7 +37,8 @@ const (
 
 // File is one file of rules.
 type File struct {
-	// Name is what diagnostics call the file, and what files are sorted by.
+	// Name is what diagnostics call the file, and what files are sorted by. Those
+	// without a name come first, and are called "file 1" and so on.
 	Name string
 	Data []byte
 }

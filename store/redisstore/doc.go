@@ -36,10 +36,11 @@
 // # Connection
 //
 // The store connects in the background, with pauses that grow to a second, and
-// works again by itself soon after Redis does. No call waits for a connection:
+// works again by itself after Redis does. No call waits for a connection:
 // without one it fails at once. So it does while the breaker of the server is
 // open, which three failures in a row open, or too many slow or failed ones. A new
-// connection, whose server has just answered, begins with a closed breaker.
+// connection, whose server has just answered, begins with a closed breaker; where the
+// connection has stayed, the breaker tries after pauses that grow to 4 s and a tenth.
 //
 // With sentinels, each dial asks all of them and believes the newest answer; so
 // does the store every second while it is connected, because a message about a

@@ -23,7 +23,9 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Options says which Redis to use and how.
+// Options says which Redis to use and how. Its fields are those of conn.Options, in package
+// store/redisstore/conn: one of Addr, Sentinel and Cluster is required, and what is left out has a
+// default. Budget, which bounds each Take, has 20 ms.
 type Options = conn.Options
 
 // Sentinel names the sentinels that know which server is the primary.
