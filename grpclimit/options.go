@@ -171,7 +171,7 @@ func checkSkip(skip []string) error {
 	for _, name := range skip {
 		service, method, ok := strings.Cut(strings.TrimPrefix(name, "/"), "/")
 		if !ok || !strings.HasPrefix(name, "/") || service == "" || strings.Contains(method, "/") {
-			return fmt.Errorf("Skip: %q; hint: /package.Service/Method, or /package.Service/ for all of its methods", name)
+			return fmt.Errorf("skip %q; hint: /package.Service/Method, or /package.Service/ for all of its methods", name)
 		}
 	}
 	return nil

@@ -142,7 +142,8 @@ func refused(err error, many bool) problem {
 			p.detail = fmt.Sprintf("request %d: descriptor %d: %s", denied.Request, denied.Descriptor, denied.What)
 		}
 	}
-	switch {
+	p = p.hinted()
+	switch { // in the words of JSON
 	case errors.Is(err, headgate.ErrNoDomain):
 		p.hint = "domain is the one of rules, such as \"api\""
 	case errors.Is(err, headgate.ErrNoDescriptors):
@@ -154,7 +155,6 @@ func refused(err error, many bool) problem {
 	if status := statusOfID(err); status != 0 {
 		p.status = status
 	}
-	p = p.hinted()
 	if !many {
 		p.detail = strings.Replace(p.detail, "request 0: ", "", 1)
 	}
