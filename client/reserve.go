@@ -38,7 +38,7 @@ func (c *Checker) Reserve(ctx context.Context, req *headgate.Request, o reservat
 	body, err := encodeReserve(req, o)
 	if err != nil {
 		c.counts.refused.Add(1)
-		return r, err
+		return r, refusedOne(resp, err)
 	}
 	reason, err := c.ask(ctx, question{target: c.base.JoinPath("/v1/reserve").String(), body: body, requests: 1, trace: req.Origin.Trace}, func(answer *http.Response, body []byte) (reason store.Reason, err error) {
 		r, reason, err = decodeReserved(answer, body, req, resp)
@@ -47,7 +47,15 @@ func (c *Checker) Reserve(ctx context.Context, req *headgate.Request, o reservat
 	if c.degraded(1, reason, err) {
 		failed(req, resp, c.options.Failure, reason)
 	}
-	return r, err
+	return r, refusedOne(resp, err)
+}
+
+// refusedOne is refused for one response; err may be nil.
+func refusedOne(resp *headgate.Response, err error) error {
+	if err != nil {
+		*resp = headgate.Response{Verdicts: resp.Verdicts[:0]}
+	}
+	return err
 }
 
 func encodeReserve(req *headgate.Request, o reservation.Options) ([]byte, error) {
@@ -140,7 +148,7 @@ func (c *Checker) settle(ctx context.Context, verb string, what wireSettle, resp
 		v := headgate.Verdict{By: verdict.ByFailureMode, Degraded: reason, Decision: limit.Decision{Allowed: true}}
 		*resp = headgate.Response{Allowed: true, Verdicts: append(resp.Verdicts[:0], v)}
 	}
-	return outcome, err
+	return outcome, refusedOne(resp, err)
 }
 
 // decodeSettled reads the answer to a commit or a cancellation.

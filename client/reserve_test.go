@@ -163,3 +163,20 @@ func TestSettlingNeedsNoResponse(t *testing.T) {
 		t.Errorf("away: %v, %v", outcome, err)
 	}
 }
+
+// TestRefusedReservationIsNotAllowed: by the checker or the server, and also where resp is that of a
+// call before.
+func TestRefusedReservationIsNotAllowed(t *testing.T) {
+	far := remote(t, client.CheckerOptions{URL: serve(t, newLimiter(t), httpcheck.Options{}), Budget: time.Minute})
+	here, there := ask(1, "user", "1"), ask(1, "user", "1")
+	here.Descriptors[0].Op = store.Refund
+	for name, c := range map[string]struct {
+		req headgate.Request
+		o   reservation.Options
+	}{"here": {req: here}, "there": {there, reservation.Options{TTL: time.Millisecond}}} {
+		resp := headgate.Response{Allowed: true}
+		if _, err := far.Reserve(t.Context(), &c.req, c.o, &resp); err == nil || resp.Allowed {
+			t.Errorf("%s: %v, allowed %v", name, err, resp.Allowed)
+		}
+	}
+}
