@@ -22,7 +22,8 @@ import (
 // repeats it, on whatever node, gets the first answer and is charged nothing. It is a
 // repetition when its id, its domain and the entries of its descriptors are the same. Where
 // its hits, operations, limits or attributes differ then, the error is repeat.ErrConflict,
-// and nothing of the call is decided.
+// and nothing of the call is decided; but where another call gave the id up and a third took it
+// while this one waited, the rest of the call has been decided by then.
 //
 // The first answer is whether the request may pass, what each limit said of itself, and
 // what it holds; its times are counted down, so that they name the same instants. It is

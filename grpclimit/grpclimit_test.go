@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -215,7 +216,14 @@ func (failing) Check(context.Context, []headgate.Request, []headgate.Response) e
 }
 
 func TestCheckerFailure(t *testing.T) {
-	closed := newServer(t, failing{}, grpclimit.Options{Domain: "api", FailClosed: true, Jitter: grpclimit.ExactRetry})
+	var told []store.Reason
+	hears := func(_ context.Context, c grpclimit.Call, err error) {
+		if c.FullMethod != "/test.Echo/Say" {
+			t.Errorf("told of an error of %s", c.FullMethod)
+		}
+		told = append(told, store.ReasonOf(err))
+	}
+	closed := newServer(t, failing{}, grpclimit.Options{Domain: "api", FailClosed: true, Jitter: grpclimit.ExactRetry, OnError: hears})
 	err := say(t, serve(t, closed), "x")
 	if status.Code(err) != codes.Unavailable {
 		t.Errorf("closed: %v, want UNAVAILABLE", err)
@@ -223,9 +231,12 @@ func TestCheckerFailure(t *testing.T) {
 	if got := detail[*errdetails.RetryInfo](t, err).GetRetryDelay().AsDuration(); got != time.Second {
 		t.Errorf("closed: retry delay %v, want 1 s", got)
 	}
-	open := newServer(t, failing{}, grpclimit.Options{Domain: "api"})
+	open := newServer(t, failing{}, grpclimit.Options{Domain: "api", OnError: hears})
 	if err := say(t, serve(t, open), "x"); err != nil || open.Stats().Failed != 1 {
 		t.Errorf("open: %v, stats %+v", err, open.Stats())
+	}
+	if !slices.Equal(told, []store.Reason{store.Unavailable, store.Unavailable}) {
+		t.Errorf("OnError was told %v", told)
 	}
 }
 
@@ -260,7 +271,8 @@ func TestIdentify(t *testing.T) {
 			return [][]descriptor.Entry{{{Key: "user", Value: keys[0]}}}, nil
 		}
 	}
-	limits := newServer(t, newLimiter(t), grpclimit.Options{Limits: perHour(1), Identify: byKey})
+	told := 0
+	limits := newServer(t, newLimiter(t), grpclimit.Options{Limits: perHour(1), Identify: byKey, OnError: func(context.Context, grpclimit.Call, error) { told++ }})
 	cc := serve(t, limits)
 	cases := []struct {
 		users []string
@@ -280,8 +292,8 @@ func TestIdentify(t *testing.T) {
 			t.Errorf("%q: %v, want %v", c.users, err, c.want)
 		}
 	}
-	if s := limits.Stats(); s.Skipped != 2 || s.Refused != 3 {
-		t.Errorf("stats %+v", s)
+	if s := limits.Stats(); s.Skipped != 2 || s.Refused != 3 || told != 3 {
+		t.Errorf("stats %+v, told of %d errors", s, told)
 	}
 	// A listener that has no addresses cannot be limited by them.
 	listener := bufconn.Listen(1 << 16)

@@ -94,6 +94,7 @@ func (g *guard) admit(ctx context.Context, c Call, of limit.Hold) (*admission.Pa
 	if err := g.describe(ctx, c, pass); err != nil {
 		g.refused.Add(1)
 		g.release(pass)
+		g.tell(ctx, c, err)
 		return nil, refusal(err)
 	}
 	if len(pass.Descriptors) == 0 {
@@ -105,11 +106,22 @@ func (g *guard) admit(ctx context.Context, c Call, of limit.Hold) (*admission.Pa
 		g.release(pass)
 		if admission.Malformed(err) {
 			g.refused.Add(1)
+			g.tell(ctx, c, err)
 			return nil, status.Error(codes.InvalidArgument, "the call cannot be limited: "+err.Error())
 		}
 		return nil, ended(ctx, err)
 	}
+	if err := pass.Failure(); err != nil {
+		g.tell(ctx, c, err)
+	}
 	return pass, nil
+}
+
+// tell tells Options.OnError.
+func (g *guard) tell(ctx context.Context, c Call, err error) {
+	if g.options.OnError != nil {
+		g.options.OnError(ctx, c, err)
+	}
 }
 
 func (g *guard) describe(ctx context.Context, c Call, pass *admission.Pass) error {

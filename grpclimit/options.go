@@ -141,6 +141,10 @@ type Options struct {
 	// pass. It has no part in a store that fails: the rules say what happens
 	// then.
 	FailClosed bool
+	// OnError, when not nil, is told of errors of Identify and of malformed calls, which are
+	// refused; and of errors of the Checker, with which the call passes or, by FailClosed,
+	// is answered UNAVAILABLE. It must not block.
+	OnError func(ctx context.Context, c Call, err error)
 	// Refund, when not nil, is asked with the code that a call ended with: true
 	// gives the hits of a unary call, or of the opening of a stream, back. Only a
 	// Server has it.

@@ -32,6 +32,7 @@ type rulesCmd struct {
 // fileFlags say how rule files are read.
 type fileFlags struct {
 	Compat       string `enum:",envoy" default:"" placeholder:"envoy" help:"Read the files with the defaults of envoyproxy/ratelimit."`
+	FailureMode  string `enum:"open,closed,local,open_unbounded" default:"open" help:"What the rules that do not say failure_mode do while the store cannot decide, as --failure-mode of the server says. Default ${default}."`
 	MergeDomains bool   `help:"Let several files add to the same domain."`
 }
 
@@ -67,7 +68,8 @@ func (f *nodeFlag) validate() error {
 }
 
 func (f *fileFlags) options() rulefile.Options {
-	return rulefile.Options{Compat: f.Compat == "envoy", MergeDomains: f.MergeDomains}
+	failure, _ := rules.FailureModeOf(f.FailureMode) // the command line takes no other words
+	return rulefile.Options{Compat: f.Compat == "envoy", Failure: failure, MergeDomains: f.MergeDomains}
 }
 
 // read reads the files of all paths; "-" is standard input.
