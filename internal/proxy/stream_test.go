@@ -173,7 +173,13 @@ func TestContinue(t *testing.T) {
 		t.Fatalf("%d", res.StatusCode)
 	}
 	c.send("body")
-	if res := c.answer("PUT"); res.StatusCode != 200 || read(t, res) != "body" {
+	res := c.answer("PUT")
+	// net/http passes the question on, and asks by itself when the body is read for the backend:
+	// where the second comes first, the client is asked twice.
+	for res.StatusCode == 100 {
+		res = c.answer("PUT")
+	}
+	if res.StatusCode != 200 || read(t, res) != "body" {
 		t.Errorf("%d", res.StatusCode)
 	}
 	<-asked
