@@ -276,7 +276,7 @@ func (c *Checker) check(ctx context.Context, requests []headgate.Request, ids []
 // the error shall not let a request pass by the answer to a call before.
 func refused(responses []headgate.Response, err error) error {
 	for i := range responses {
-		responses[i] = headgate.Response{Verdicts: responses[i].Verdicts[:0]}
+		_ = refusedOne(&responses[i], err)
 	}
 	return err
 }

@@ -123,8 +123,8 @@ func newStage(t *testing.T, args ...string) *stage {
 	return s
 }
 
-// shots returns where screenshots go: none are made, which takes a third of the time, unless somebody
-// wants to see them.
+// shots returns where screenshots go, "" unless somebody wants to see them: to make them takes a third
+// of the time.
 func shots(t *testing.T) string {
 	t.Helper()
 	if flag.Lookup("test.artifacts").Value.String() != "true" {
