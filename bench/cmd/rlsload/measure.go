@@ -113,7 +113,7 @@ func (i *instance) prepare(s settings, sys system, w workload, messages [][]byte
 		i.filled = false
 		var errs []error
 		for _, r := range i.redis {
-			_, err := r.Ask("FLUSHALL")
+			_, err := r.Ask("FLUSHALL SYNC")
 			errs = append(errs, err)
 		}
 		return errors.Join(errs...)

@@ -59,7 +59,7 @@ type caller struct {
 }
 
 func measure(ctx context.Context, s settings, redis *server.Redis, r row) (m measurement, err error) {
-	if _, err := redis.Ask("FLUSHALL"); err != nil {
+	if _, err := redis.Ask("FLUSHALL SYNC"); err != nil {
 		return m, err
 	}
 	empty, err := memory(redis, r.system.local)
