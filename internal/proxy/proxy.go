@@ -143,6 +143,7 @@ func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
 			p.counts[broken].Add(1)
 		}
 	}()
+	w = unguessed{w}
 	if p.options.MaxBody > 0 && r.ContentLength > p.options.MaxBody {
 		p.fault(w, r, tooLarge)
 	} else if isUpgrade(r) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -204,6 +205,26 @@ func TestEarlyHints(t *testing.T) {
 	}
 	if res := c.answer("GET"); res.StatusCode != 204 {
 		t.Errorf("%d", res.StatusCode)
+	}
+}
+
+// TestNoMediaTypeIsGuessed: an answer that names no media type reaches the client without one,
+// also after early hints, and one that names it keeps it.
+func TestNoMediaTypeIsGuessed(t *testing.T) {
+	e := front(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hints" {
+			w.WriteHeader(http.StatusEarlyHints)
+		}
+		w.Header()["Content-Type"] = nil
+		if r.URL.Path == "/named" {
+			w.Header().Set("Content-Type", "text/plain")
+		}
+		io.WriteString(w, "<html><script>1</script>")
+	}), Options{})
+	for path, want := range map[string][]string{"/": nil, "/hints": nil, "/named": {"text/plain"}} {
+		if res := e.get(path); !slices.Equal(res.Header["Content-Type"], want) || read(t, res) == "" {
+			t.Errorf("%s: %q, want %q", path, res.Header["Content-Type"], want)
+		}
 	}
 }
 
