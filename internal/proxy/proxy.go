@@ -154,8 +154,15 @@ func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
 	returned = true
 }
 
+// leastStatus is the least that net/http writes. It reads any three digits, and panics if it is to
+// write less than this.
+const leastStatus = 100
+
 // began is told of the header of every answer of the backend.
 func (p *Proxy) began(res *http.Response) error {
+	if res.StatusCode < leastStatus {
+		return fmt.Errorf("the backend's answer has the status %03d, which is none", res.StatusCode)
+	}
 	p.counts[begun].Add(1)
 	if b := bodyOf(res.Request.Context()); b != nil {
 		b.answered(res.StatusCode)

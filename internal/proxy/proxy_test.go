@@ -365,6 +365,31 @@ func TestBackendBreaksOff(t *testing.T) {
 	e.eventually("broken answers", func(s Stats) bool { return s.Broken == 1 && s.Answered == 0 && s.InFlight == 0 })
 }
 
+// TestStatusThatIsNone: an answer with a status that nobody may send is none.
+func TestStatusThatIsNone(t *testing.T) {
+	var trouble []error
+	e := front(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(rw, "HTTP/1.1 %s x\r\nContent-Length: 2\r\n\r\nok", r.URL.Query().Get("status"))
+		rw.Flush()
+	}), Options{OnTrouble: func(err error) { trouble = append(trouble, err) }})
+	for status, want := range map[string]int{"099": 502, "000": 502, "200": 200, "999": 999} {
+		if res := e.get("/?status=" + status); res.StatusCode != want || read(t, res) == "" {
+			t.Errorf("%s: %d, want %d", status, res.StatusCode, want)
+		}
+	}
+	if len(trouble) != 2 {
+		t.Errorf("trouble: %v", trouble)
+	}
+	if s := e.proxy.Stats(); s.Unreachable != 2 || s.Answered != 2 || s.Broken != 0 {
+		t.Errorf("counted %+v", s)
+	}
+}
+
 func TestClientLeaves(t *testing.T) {
 	arrived, gone := make(chan struct{}), make(chan struct{})
 	e := front(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
