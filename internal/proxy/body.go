@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -29,9 +30,10 @@ var errTooLarge = errors.New("the body of the request is too large")
 // a stream in both directions.
 type body struct {
 	io.ReadCloser
-	left   int64       // what may still come; below 0: no bound
-	ended  atomic.Bool // read to its end
-	failed atomic.Bool // the client broke off, or sent what is no body
+	reading sync.Mutex  // held while the client is read from
+	left    int64       // what may still come; below 0: no bound
+	ended   atomic.Bool // read to its end
+	failed  atomic.Bool // the client broke off, or sent what is no body
 
 	// answer is the header of the answer; nil where connections carry more
 	// than one request at a time.
@@ -42,6 +44,8 @@ type body struct {
 
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
+	b.reading.Lock()
+	defer b.reading.Unlock()
 	n, err := b.ReadCloser.Read(p)
 	if b.left >= 0 {
 		if b.left -= int64(n); b.left < 0 {
@@ -90,14 +94,26 @@ func (p *Proxy) serveBody(w http.ResponseWriter, r *http.Request) {
 		}
 		defer func() {
 			if !b.ended.Load() {
-				// An error means that there is nothing left to wait for.
-				_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingering))
+				b.linger(http.NewResponseController(w))
 			}
 		}()
 	}
 	r = r.WithContext(&bodyContext{r.Context(), b})
 	r.Body = b
 	p.handler.ServeHTTP(w, r)
+}
+
+// linger bounds the time for the rest of the body, once the answer is complete. The transport may
+// still be reading for a backend that wants no more of it. That read ends first: net/http would
+// end it by a deadline of its own, and then take away any deadline that there is.
+func (b *body) linger(client *http.ResponseController) {
+	// An error means that there is nothing left to wait for.
+	if client.SetReadDeadline(time.Unix(1, 0)) != nil {
+		return
+	}
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	_ = client.SetReadDeadline(time.Now().Add(lingering))
 }
 
 // bodyContext carries a body to where only the context of its request is known.

@@ -27,6 +27,10 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 		out.Body = trailed{out.Body, in.Trailer, p}
 	}
 	h := out.Header
+	// A connection of HTTP/1 that is to be used again needs the body also where the backend refuses it
+	// unread: net/http would ask the client for a body that nobody wants, and wait for it. Over https
+	// it may be HTTP/2, which needs no body then, and whose connection others use at the same time.
+	out.Close = out.URL.Scheme == "http" && len(h["Expect"]) > 0
 	dropLookalikes(h)
 	if p.options.PeerTrusted != nil && p.options.PeerTrusted(in) {
 		p.appendHop(h, in)

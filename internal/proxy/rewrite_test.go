@@ -3,6 +3,8 @@ package proxy
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"strings"
 	"testing"
 )
@@ -40,6 +42,33 @@ func TestWhereRequestsComeFrom(t *testing.T) {
 				t.Errorf("got %s\nwant %s", got, want)
 			}
 		})
+	}
+}
+
+// TestConnectionOfAnExpectation: a connection that only one request uses ends with a request that
+// waits to be asked for its body, and one that others may use at the same time does not.
+func TestConnectionOfAnExpectation(t *testing.T) {
+	for _, tt := range []struct {
+		to, expect string
+		ends       bool
+	}{
+		{"http://b:1", "100-continue", true},
+		{"http://b:1", "", false},
+		{"https://b:1", "100-continue", false},
+	} {
+		p, err := New(Options{To: parse(t, tt.to)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := httptest.NewRequest("PUT", "/", strings.NewReader("body"))
+		if tt.expect != "" {
+			in.Header.Set("Expect", tt.expect)
+		}
+		out := in.Clone(t.Context())
+		p.rewrite(&httputil.ProxyRequest{In: in, Out: out})
+		if out.Close != tt.ends {
+			t.Errorf("%s, Expect %q: the connection ends: %v", tt.to, tt.expect, out.Close)
+		}
 	}
 }
 

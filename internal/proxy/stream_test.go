@@ -191,6 +191,57 @@ func TestContinue(t *testing.T) {
 	}
 }
 
+// refuseUnread answers by 401 before the body comes, keeps the connection open, and passes on what
+// comes over it until the proxy closes it.
+func refuseUnread(t *testing.T, came chan<- string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		rw.WriteString("HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno")
+		rw.Flush()
+		text, _ := io.ReadAll(rw) // the proxy may reset the connection
+		came <- string(text)
+	}
+}
+
+// TestRefusedBodyIsNotAskedFor: who waits to be asked for the body is not asked where the backend
+// has refused it, also if the backend would go on with the connection.
+func TestRefusedBodyIsNotAskedFor(t *testing.T) {
+	came := make(chan string, 1)
+	e := front(t, refuseUnread(t, came), Options{})
+	c := e.dial()
+	c.send("PUT / HTTP/1.1\nHost: h\nExpect: 100-continue\nContent-Length: 4\n\n")
+	if res := c.answer("PUT"); res.StatusCode != 401 || !res.Close || read(t, res) != "no" {
+		t.Fatalf("%d, close %v", res.StatusCode, res.Close)
+	}
+	if err := c.ended(); err != nil {
+		t.Errorf("the connection: %v", err)
+	}
+	if text := <-came; text != "" {
+		t.Errorf("the backend got %q", text)
+	}
+}
+
+// TestRefusedBodyIsNotWaitedFor: the connection ends, also if the transport is in the middle of
+// reading a body when the backend refuses it.
+func TestRefusedBodyIsNotWaitedFor(t *testing.T) {
+	came := make(chan string, 1)
+	e := front(t, refuseUnread(t, came), Options{})
+	c := e.dial()
+	c.send("PUT / HTTP/1.1\nHost: h\nContent-Length: 10\n\nabcde")
+	if res := c.answer("PUT"); res.StatusCode != 401 || !res.Close || read(t, res) != "no" {
+		t.Fatalf("%d, close %v", res.StatusCode, res.Close)
+	}
+	if err := c.ended(); err != nil {
+		t.Errorf("the connection: %v", err)
+	}
+	<-came
+}
+
 // TestEarlyHints: what comes before the answer passes.
 func TestEarlyHints(t *testing.T) {
 	e := front(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
