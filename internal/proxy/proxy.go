@@ -79,6 +79,7 @@ func New(o Options) (*Proxy, error) {
 		ErrorHandler:   p.failed,
 		ErrorLog:       o.ErrorLog,
 		BufferPool:     &buffers{},
+		FlushInterval:  flushInterval,
 	}
 	if p.reverse.ErrorLog == nil {
 		p.reverse.ErrorLog = log.New(discard{}, "", 0)

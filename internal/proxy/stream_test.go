@@ -113,6 +113,31 @@ func TestEventsAreNotHeldBack(t *testing.T) {
 	}
 }
 
+// TestAnswerOfKnownLengthStreams: the client gets what there is of an answer before the backend
+// writes the rest, also where the answer says how long it is.
+func TestAnswerOfKnownLengthStreams(t *testing.T) {
+	next := make(chan struct{})
+	e := front(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "10")
+		for _, piece := range []string{"", "first", "other"} {
+			io.WriteString(w, piece)
+			http.NewResponseController(w).Flush()
+			select {
+			case <-next:
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}), Options{})
+	c := e.dial()
+	c.send("GET / HTTP/1.1\nHost: h\n\n")
+	res := c.answer("GET")
+	for _, piece := range []string{"", "first", "other"} {
+		expect(t, res.Body, piece)
+		next <- struct{}{}
+	}
+}
+
 // TestUploadStreams: the backend reads what has come while the client holds back
 // the rest.
 func TestUploadStreams(t *testing.T) {

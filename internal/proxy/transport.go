@@ -22,6 +22,10 @@ const (
 	maxAnswerHeader = 1 << 20
 )
 
+// flushInterval bounds how long a beginning of an answer, or of what comes next of it, waits here
+// for more. Answers whose length nobody has named, and events, never wait.
+const flushInterval = 100 * time.Millisecond
+
 // newTransport returns the way to the backend. It asks for no compression by
 // itself, and no settings of the environment send it elsewhere.
 func newTransport(timeout time.Duration) *http.Transport {
