@@ -19,7 +19,8 @@ import (
 // TypeURL is that of the resources.
 const TypeURL = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig"
 
-// maxDepth bounds how deep descriptors are nested; rule files have the same bound.
+// maxDepth bounds how deep a message is gone through. Rules may be nested less deep than this
+// (descriptor.MaxEntries), which package rulefile says at the line of the document.
 const maxDepth = 64
 
 // units are the values of RateLimitUnit, the numbers from 1 on.

@@ -132,6 +132,28 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestDepthOfRules: descriptors may be nested as deep as in a rule file, and what is nested deeper
+// is refused with the line of the document.
+func TestDepthOfRules(t *testing.T) {
+	nested := messageField(4, textField(1, "k"), messageField(3, numberField(1, 3), numberField(2, 1)))
+	for range 30 {
+		nested = messageField(4, textField(1, "k"), nested)
+	}
+	for depth, document := range map[int]*anypb.Any{
+		32: resource(textField(1, "a"), textField(2, "a"), messageField(3, textField(1, "k"), nested)),
+		33: resource(textField(1, "a"), textField(2, "a"), messageField(3, textField(1, "k"), messageField(4, textField(1, "k"), nested))),
+	} {
+		files, err := Documents([]*anypb.Any{document})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = rulefile.Load(files, rulefile.Options{Compat: true})
+		if depth == 32 && err != nil || depth == 33 && (err == nil || !strings.Contains(err.Error(), "nested deeper than 32 levels")) {
+			t.Errorf("%d deep: %v", depth, err)
+		}
+	}
+}
+
 // FuzzDocuments: whatever bytes a resource has, it is refused or a document in JSON.
 func FuzzDocuments(f *testing.F) {
 	f.Add(config("a", "a", 3).GetValue())
