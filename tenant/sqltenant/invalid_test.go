@@ -86,6 +86,8 @@ func TestCheckRefuses(t *testing.T) {
 		"postgres://u:secret@db:port/d":            "cannot be read",
 		"postgres://u:secret@db/d?sslmode=perhaps": "sslmode",
 		"postgres://u:sec%ret@db/d":                "cannot be read",
+		"postgres://u:a@secret@db/d":               "%40",
+		"postgres://u:a@secret@db,db2/d":           "%40",
 		"sqlite://tenants.db":                      "absolute",
 		"mysql://u:secret@db/d":                    "not a database address",
 	} {
@@ -93,7 +95,7 @@ func TestCheckRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %q and no secret", dsn, err, want)
 		}
 	}
-	for _, dsn := range []string{"postgres://u:p@db:5432/d?sslmode=require", "sqlite:///t.db"} {
+	for _, dsn := range []string{"postgres://u:p%40q@db:5432/d?sslmode=require", "postgres://u@/d?host=/run/pg@15", "sqlite:///t.db"} {
 		if err := sqltenant.Check(dsn); err != nil {
 			t.Errorf("%s: %v", dsn, err)
 		}

@@ -139,6 +139,9 @@ func postgresConfig(dsn string) (*pgxpool.Config, error) {
 	}
 	config, err := pgxpool.ParseConfig(access.dsn)
 	if err == nil {
+		if err := plainHosts(config.ConnConfig); err != nil {
+			return nil, err
+		}
 		return config, access.attach(config)
 	}
 	// The library's error repeats the address.
@@ -148,6 +151,21 @@ func postgresConfig(dsn string) (*pgxpool.Config, error) {
 		}
 	}
 	return nil, errors.New("open tenants: the address of PostgreSQL cannot be read; hint: postgres://user:password@host:5432/database, special characters as %XX, and files that it names must be there")
+}
+
+// plainHosts refuses a host that is the rest of a password: the first '@' of an address ends the password, and a host is
+// looked up, logged and shown.
+func plainHosts(c *pgx.ConnConfig) error {
+	hosts := []string{c.Host}
+	for _, f := range c.Fallbacks {
+		hosts = append(hosts, f.Host)
+	}
+	for _, host := range hosts {
+		if strings.Contains(host, "@") && !strings.HasPrefix(host, "/") {
+			return errors.New("open tenants: the address of PostgreSQL has more than one '@'; hint: write that of a password as %40")
+		}
+	}
+	return nil
 }
 
 // keepPrivate makes the file of a database, and what SQLite keeps beside it, readable for
