@@ -45,10 +45,7 @@ func (d *DB) change(ctx context.Context, do func(*writer) error) error {
 }
 
 func (d *DB) changeIn(ctx context.Context, w *writer, do func(*writer) error) error {
-	// First: this row's lock puts writers in order.
-	err := w.tx.QueryRowContext(ctx, `UPDATE tenant_head SET version = version WHERE id = 1 RETURNING version, digest`).
-		Scan(&w.version, &w.digest)
-	if err != nil {
+	if err := w.begin(ctx, d.maxSilence); err != nil {
 		return d.failed("change", err)
 	}
 	if err := do(w); err != nil || len(w.entries) == 0 {
@@ -58,6 +55,19 @@ func (d *DB) changeIn(ctx context.Context, w *writer, do func(*writer) error) er
 		return d.failed("change", err)
 	}
 	return nil
+}
+
+// begin puts w behind all other writers, by the lock of one row. PostgreSQL takes that lock away from a process that says
+// nothing for so long: a process that is cut off or stands still in the middle of a change keeps its connection open, for
+// hours if nobody notices, and no other process could change anything meanwhile.
+func (w *writer) begin(ctx context.Context, maxSilence time.Duration) error {
+	const lock = `UPDATE tenant_head SET version = version WHERE id = 1 RETURNING version, digest`
+	if !w.postgres {
+		return w.tx.QueryRowContext(ctx, lock).Scan(&w.version, &w.digest)
+	}
+	var set string
+	return w.tx.QueryRowContext(ctx, lock+`, set_config('idle_in_transaction_session_timeout', $1, true)`,
+		strconv.FormatInt(maxSilence.Milliseconds(), 10)).Scan(&w.version, &w.digest, &set)
 }
 
 // add puts e at the end of the chain, with the next version, and returns that.

@@ -39,6 +39,9 @@ const (
 	maxConnections = 8
 	// connectTimeout bounds one try to connect.
 	connectTimeout = 5 * time.Second
+	// maxSilence is how long a process may say nothing to PostgreSQL in the middle of a
+	// change: longer than callers wait for one, so that no slow network ends what goes on.
+	maxSilence = 15 * time.Second
 	// lockPoll is how many seconds a node waits between two looks at whether another
 	// one has migrated, lockTries how often it looks.
 	lockPoll, lockTries = 1, 60
@@ -60,10 +63,11 @@ type DB struct {
 	listen      *pgx.ConnConfig // nil with SQLite
 	// freshen gives settings what files hold now; nil with SQLite.
 	freshen    func(context.Context, *pgx.ConnConfig) error
-	local      *bell        // told of changes by this process
-	name       string       // for errors: without credentials
-	rowNotices atomic.Int64 // how often rows of rules may have changed
-	replica    *replica     // nil: it is written to, and tells of changes
+	local      *bell         // told of changes by this process
+	name       string        // for errors: without credentials
+	rowNotices atomic.Int64  // how often rows of rules may have changed
+	replica    *replica      // nil: it is written to, and tells of changes
+	maxSilence time.Duration // with PostgreSQL; see the constant
 }
 
 // Open opens the database that dsn names, and brings its tables up to date under a
@@ -239,7 +243,7 @@ func openPostgres(ctx context.Context, dsn string, via func(Dialer) Dialer) (*DB
 	both := stdlib.OpenDBFromPool(pool)
 	c := config.ConnConfig
 	return &DB{
-		read: both, write: both, pool: pool, listen: c.Copy(), freshen: config.BeforeConnect, local: newBell(),
+		read: both, write: both, pool: pool, listen: c.Copy(), freshen: config.BeforeConnect, local: newBell(), maxSilence: maxSilence,
 		name: fmt.Sprintf("postgres://%s:%d/%s", c.Host, c.Port, c.Database),
 	}, nil
 }
