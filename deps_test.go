@@ -138,7 +138,7 @@ var rooms = map[string]struct {
 	"internal/selflimit":           {[]string{".", "descriptor", "limit", "store/memstore", "internal/httpanswer"}, "what limits the APIs of Headgate knows none of them"},
 	"internal/customer":            {[]string{"internal/tokenfile", ".", "limit", "tenant", "internal/problems", "internal/refusals", "internal/selflimit", "internal/usagetoken", "internal/usageview", "tenantusage"}, "a tenant reads its own usage through one method, and can change nothing"},
 	"internal/webhook":             {[]string{".", "descriptor", "identity", "limit", "rules", "store", "tenant", "internal/hideurl", "internal/keyfile", "internal/quotas", "internal/spelling", "internal/yamlfile", "internal/sleep", "verdict"}, "who is told sees decisions and reaches into nothing"},
-	"internal/quotas":              {[]string{"internal/regular", "identity", "limit", "tenant", "tenant/sqltenant", "internal/rulesource", "internal/strictjson"}, "what people write of accounts is read in one place, whoever asks"},
+	"internal/quotas":              {[]string{"internal/regular", "descriptor", "identity", "limit", "tenant", "tenant/sqltenant", "internal/rulesource", "internal/strictjson"}, "what people write of accounts is read in one place, whoever asks"},
 	"internal/tierfile":            {[]string{"tenant", "limit", "internal/yamlfile"}, "the file of tiers becomes tiers, whoever resolves by them"},
 	"internal/promhistory":         {[]string{"internal/hideurl", "internal/view"}, "a Prometheus is asked in one place, and who shows its answers knows no PromQL"},
 	"internal/timeline":            {[]string{"internal/regular", "internal/rulesource", "internal/view"}, "what was answered over time is remembered by what it is told, and asks nobody"},

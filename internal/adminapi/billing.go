@@ -195,6 +195,9 @@ func (e *billingEvent) read(o *Options, now time.Time) (name quotas.Name, edit f
 		if e.Quota.EffectiveAt != nil || e.Quota.ExpiresAt != nil {
 			return wrong("quota", "it has times of its own; hint: at and expires_at of the event")
 		}
+		if err := quotas.CheckNewDescriptor(e.Quota.Descriptor); err != nil {
+			return wrong("quota.descriptor", "%v", err)
+		}
 		override, bad := e.override(name.Subject, term)
 		if bad != nil {
 			return name, nil, bad
@@ -203,6 +206,9 @@ func (e *billingEvent) read(o *Options, now time.Time) (name quotas.Name, edit f
 	case topUpAdd:
 		if term.Until.IsZero() {
 			return wrong("expires_at", "missing; hint: a top-up has an end")
+		}
+		if err := quotas.CheckNewDescriptor(e.TopUp.Descriptor); err != nil {
+			return wrong("top_up.descriptor", "%v", err)
 		}
 		t, err := topUpOf(name.Subject, &quotas.TopUp{
 			ID: e.ID, Descriptor: e.TopUp.Descriptor, Hits: e.TopUp.Hits, EffectiveAt: &term.From, ExpiresAt: &term.Until,

@@ -241,7 +241,9 @@ func TestBillingRefuses(t *testing.T) {
 		{event("e1", 1, `"type":"quota.set","quota":{"descriptor":"default","limits":[{"requests_per_unit":1,"unit":"hour"},{"requests_per_unit":1,"unit":"fortnight"}]}`), "quota.limits[1].unit"},
 		{event("e1", 1, `"type":"quota.set","quota":{"descriptor":"default"}`), "quota.requests_per_unit"},
 		{event("e1", 1, `"type":"quota.set","quota":{"descriptor":"default","unlimited":true,"expires_at":"2027-01-01T00:00:00Z"}`), "quota"},
+		{event("e1", 1, `"type":"quota.set","quota":{"descriptor":"api_key:sk_live_1","requests_per_unit":1,"unit":"hour"}`), "quota.descriptor"},
 		{event("e1", 1, `"type":"top_up.add","top_up":{"descriptor":"default","hits":1}`), "expires_at"},
+		{strings.Replace(event("e1", 1, `"type":"top_up.add","top_up":{"descriptor":"api_key:sk_live_1","hits":1}`), "{", `{"expires_at":"2026-12-01T00:00:00Z",`, 1), "top_up.descriptor"},
 		{strings.Replace(event("e1", 1, `"type":"top_up.add","top_up":{"descriptor":"default","hits":0}`), "{", `{"expires_at":"2026-12-01T00:00:00Z",`, 1), "top_up.hits"},
 		{strings.Replace(event("e1", 1, `"type":"top_up.add","top_up":{"descriptor":"x","hits":1}`), "{", `{"expires_at":"2026-12-01T00:00:00Z",`, 1), "top_up.descriptor"},
 	} {

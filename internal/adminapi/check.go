@@ -15,16 +15,16 @@ import (
 func checkDocument(d *quotas.Document, subject tenant.Subject, tiers *tenant.Tiers, now time.Time) []fieldError {
 	termed := d.WithTerms()
 	list := checkTerms(&termed)
-	deceives := func(path, text string) {
-		if hint := quotas.Deceptive(text); hint != "" {
-			list = append(list, fieldError{Field: path + ".descriptor", Message: hint})
+	checkDescriptor := func(path, text string) {
+		if err := quotas.CheckNewDescriptor(text); err != nil {
+			list = append(list, fieldError{Field: path + ".descriptor", Message: err.Error()})
 		}
 	}
 	for i := range d.Overrides {
-		deceives(fmt.Sprintf("overrides[%d]", i), d.Overrides[i].Descriptor)
+		checkDescriptor(fmt.Sprintf("overrides[%d]", i), d.Overrides[i].Descriptor)
 	}
 	for i := range d.TopUps {
-		deceives(fmt.Sprintf("top_ups[%d]", i), d.TopUps[i].Descriptor)
+		checkDescriptor(fmt.Sprintf("top_ups[%d]", i), d.TopUps[i].Descriptor)
 	}
 	if d.Tier == "" && len(d.Tiers) == 0 && len(d.Overrides) == 0 && len(d.TopUps) == 0 {
 		list = append(list, fieldError{Field: "tier", Message: "neither a tier nor overrides; hint: DELETE takes an account out"})

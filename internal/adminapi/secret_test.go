@@ -1,6 +1,8 @@
 package adminapi
 
 import (
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/headgate/headgate/internal/yamlfile"
@@ -15,4 +17,35 @@ func TestErrorsKeepDigests(t *testing.T) {
 		_, err := parseTokens([]byte(text))
 		return yamlfile.In("tokens.yaml", err)
 	})
+}
+
+// TestAPIKeysStayOutOfDescriptors: a quota for an API key, where its hash belongs, would be kept,
+// logged and shown, and count for nobody. It is refused on every way in, and its hash is not.
+func TestAPIKeysStayOutOfDescriptors(t *testing.T) {
+	const key, hash = "sk_live_Zq7Xw3Kv9Jt5", "jEZVAAAAAAAAAAAAAAAAAA"
+	const account, yaml = "quotas/tenant:acme", "application/yaml"
+	s := newTestServer(t, sqliteDSN(t))
+	for _, c := range []struct {
+		method, path, body, header, field string
+	}{
+		{"PUT", account, `{"overrides":[{"descriptor":"endpoint:x,api_key:S","requests_per_unit":3,"unit":"minute"}]}`, "", "overrides[0].descriptor"},
+		{"PUT", account, `{"tier":"pro","top_ups":[{"id":"t","descriptor":"api_key:S","hits":3,"expires_at":"2026-12-01T00:00:00Z"}]}`, "", "top_ups[0].descriptor"},
+		{"POST", account + "/top-ups", `{"id":"t","descriptor":"api_key:S","hits":3,"expires_at":"2026-12-01T00:00:00Z"}`, "", "descriptor"},
+		{"POST", "import", `{"name":"tenant:acme","overrides":[{"descriptor":"api_key:S","requests_per_unit":3,"unit":"minute"}]}`, "", "overrides[0].descriptor"},
+		{"PUT", "tiers", "tiers:\n  free:\n    api_key:S: {requests_per_unit: 3, unit: minute}\n", yaml, "tiers.free"},
+	} {
+		var header []string
+		if c.header != "" {
+			header = []string{"Content-Type", c.header}
+		}
+		r := s.do(Admin, c.method, c.path, strings.ReplaceAll(c.body, "S", key), header...)
+		s.wantField(r, http.StatusUnprocessableEntity, c.field)
+		if slips.Told(string(r.body), key) != "" {
+			t.Errorf("%s %s: the answer has the key: %s", c.method, c.path, r.body)
+		}
+		if version, err := s.db.Version(t.Context()); version != 0 || err != nil {
+			t.Fatalf("%s %s: something was written: version %d, %v", c.method, c.path, version, err)
+		}
+	}
+	s.want(s.do(Admin, "PUT", account, `{"overrides":[{"descriptor":"api_key:`+hash+`","requests_per_unit":3,"unit":"minute"}]}`), http.StatusCreated)
 }

@@ -90,12 +90,8 @@ func (t tiers) put(c *call) (*answer, error) {
 	for where, err := range set.Unfit(c.unfit) {
 		return nil, badField(http.StatusUnprocessableEntity, "tiers", "%s: %v", where, err)
 	}
-	for _, name := range set.Names() {
-		for text := range set.Tier(name).Quotas {
-			if hint := quotas.Deceptive(text); hint != "" {
-				return nil, badField(http.StatusUnprocessableEntity, "tiers."+name, "a descriptor: %s", hint)
-			}
-		}
+	if name, err := quotas.CheckNewTiers(set); err != nil {
+		return nil, badField(http.StatusUnprocessableEntity, "tiers."+name, "a descriptor: %v", err)
 	}
 	if err := t.checkDropped(c, set); err != nil {
 		return nil, err

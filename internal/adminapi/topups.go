@@ -84,8 +84,8 @@ func (topUps) grant(c *call, name quotas.Name) (*answer, error) {
 	if body.ID == "" {
 		body.ID = c.topUpID()
 	}
-	if hint := quotas.Deceptive(body.Descriptor); hint != "" {
-		return nil, badField(http.StatusUnprocessableEntity, "descriptor", "%s", hint)
+	if err := quotas.CheckNewDescriptor(body.Descriptor); err != nil {
+		return nil, badField(http.StatusUnprocessableEntity, "descriptor", "%v", err)
 	}
 	t, err := topUpOf(name.Subject, &body, nil, c.now)
 	if err != nil {

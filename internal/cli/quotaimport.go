@@ -169,6 +169,9 @@ func changeOf(text []byte, tiers *tenant.Tiers, hasher *identity.Hasher, now tim
 	if err := quotas.CheckNew(name.Subject); err != nil {
 		return change, fmt.Errorf("name: %w", err)
 	}
+	if err := line.CheckNew(); err != nil {
+		return change, err
+	}
 	change = line.Change(name, tiers, now)
 	return change, change.Edit(&sqltenant.Record{Subject: name.Subject})
 }

@@ -174,6 +174,9 @@ func parseQuota(text string) (o sqltenant.Override, err error) {
 	if at < 0 {
 		return o, errors.New("no '='; hint: default=2000/minute")
 	}
+	if err := quotas.CheckNewDescriptor(text[:at]); err != nil {
+		return o, err
+	}
 	if o.Descriptor, err = tenant.ParseDescriptor(text[:at]); err != nil {
 		return o, err
 	}

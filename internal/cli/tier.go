@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/internal/tierfile"
 	"github.com/headgate/headgate/internal/yamlfile"
 	"github.com/headgate/headgate/rules"
@@ -223,6 +224,9 @@ func (c *tierCheckCmd) Run(std *stdio) error {
 func readTiers(path string) (*tenant.Tiers, []byte, error) {
 	tiers, text, err := tierfile.LoadChanged(path, nil)
 	if err == nil {
+		if name, err := quotas.CheckNewTiers(tiers); err != nil {
+			return nil, nil, &codeError{exitNo, fmt.Errorf("%s: a descriptor of tier %s: %w", path, name, err)}
+		}
 		return tiers, text, nil
 	}
 	if _, missing := os.Stat(path); missing != nil {

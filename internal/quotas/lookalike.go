@@ -2,12 +2,14 @@ package quotas
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/tenant"
 )
 
@@ -53,4 +55,48 @@ func CheckNew(s tenant.Subject) error {
 		}
 	}
 	return nil
+}
+
+// CheckNewDescriptor refuses the text of a descriptor that is not what it looks like, by what
+// Deceptive says, and one with an API key as it is: descriptors are kept, logged and shown, and
+// requests have the hash of the key. It is for quotas that are to be written; that the text is
+// a descriptor at all says tenant.ParseDescriptor.
+func CheckNewDescriptor(text string) error {
+	if hint := Deceptive(text); hint != "" {
+		return errors.New(hint)
+	}
+	entries, _ := descriptor.Parse(text)
+	for _, e := range entries {
+		if e.Key == apiKeyEntry && !isHash(e.Value) {
+			return errors.New("an API key is not kept as it is; hint: api_key:HASH, where HASH is what `headgate quota get KEY --hash-key FILE` prints after 'hash:'")
+		}
+	}
+	return nil
+}
+
+// CheckNew is CheckNewDescriptor for all of d.
+func (d *Document) CheckNew() error {
+	for i := range d.Overrides {
+		if err := CheckNewDescriptor(d.Overrides[i].Descriptor); err != nil {
+			return wrong(fmt.Sprintf("overrides[%d].descriptor", i), "%v", err)
+		}
+	}
+	for i := range d.TopUps {
+		if err := CheckNewDescriptor(d.TopUps[i].Descriptor); err != nil {
+			return wrong(fmt.Sprintf("top_ups[%d].descriptor", i), "%v", err)
+		}
+	}
+	return nil
+}
+
+// CheckNewTiers is CheckNewDescriptor for all quotas of all tiers. It names the tier of the error.
+func CheckNewTiers(set *tenant.Tiers) (tier string, err error) {
+	for _, name := range set.Names() {
+		for text := range set.Tier(name).Quotas {
+			if err := CheckNewDescriptor(text); err != nil {
+				return name, err
+			}
+		}
+	}
+	return "", nil
 }

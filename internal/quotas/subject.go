@@ -38,7 +38,7 @@ type Name struct {
 // which may be a key.
 func ParseName(text string, hasher *identity.Hasher) (Name, error) {
 	if hash, ok := strings.CutPrefix(text, hashPrefix); ok {
-		if len(hash) != identity.HashLength || strings.Trim(hash, base64url) != "" {
+		if !isHash(hash) {
 			return Name{}, fmt.Errorf("not the hash of an API key; hint: %s and %d letters, digits, '-' or '_'", hashPrefix, identity.HashLength)
 		}
 		return Name{Subject: tenant.Subject{Key: apiKeyEntry, Value: hash}}, nil
@@ -76,6 +76,10 @@ func entryName(text string) (Name, error) {
 }
 
 const base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+func isHash(text string) bool {
+	return len(text) == identity.HashLength && strings.Trim(text, base64url) == ""
+}
 
 // minMasked is the length from which the last four letters of a key are kept: of a
 // shorter one they would give too much away.
