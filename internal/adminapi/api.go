@@ -297,7 +297,7 @@ func (o *Options) reachAccounts() (Accounts, *problem) {
 	}
 	db := o.Accounts()
 	if db == nil {
-		return nil, unavailable("it has not been reached since the start; nothing was changed")
+		return nil, unavailable("does not answer", "it has not been reached since the start; nothing was changed")
 	}
 	return db, nil
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/openapi/openapitest"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/tenant"
@@ -383,6 +384,19 @@ func TestDatabaseAway(t *testing.T) {
 	if n, err := s.db.Verify(t.Context()); n != 2 || err != nil {
 		t.Errorf("Verify: %d, %v", n, err)
 	}
+}
+
+// TestDatabaseRefuses: who asks for a change hears what the database refuses, and not that it is silent.
+func TestDatabaseRefuses(t *testing.T) {
+	pg := testserver.Postgres(t)
+	s := newTestServer(t, pg.DSN)
+	pg.Exec(`ALTER SYSTEM SET default_transaction_read_only = on`, `SELECT pg_reload_conf()`)
+	versions := 0
+	eventually.True(t, "the server is read-only", func() bool {
+		versions++
+		r := s.do(Write, "PUT", "quotas/tenant:a", fmt.Sprintf(`{"overrides":[{"descriptor":"default","requests_per_unit":%d,"unit":"minute"}]}`, versions))
+		return r.status == 503 && strings.Contains(string(r.body), "the database of accounts is read-only (hint: ")
+	})
 }
 
 // TestNoDatabaseYet: tiers are shown, all else is 503.

@@ -110,11 +110,12 @@ func problemOf(err error) (p *problem, ours bool) {
 	case errors.Is(err, sqltenant.ErrInvalid):
 		return badField(http.StatusUnprocessableEntity, "body", "%v", err), false
 	}
-	return unavailable("it is not known whether all that was asked was done; sent again, a PUT or DELETE does no harm, nor what has an id or an Idempotency-Key"), true
+	return unavailable(sqltenant.Trouble(err), "it is not known whether all that was asked was done; sent again, a PUT or DELETE does no harm, nor what has an id or an Idempotency-Key"), true
 }
 
-func unavailable(detail string) *problem {
-	return later(retryAfter, "the database of accounts does not answer: %s", detail)
+// unavailable is the answer where the database has the trouble that sqltenant.Trouble names.
+func unavailable(trouble, detail string) *problem {
+	return later(retryAfter, "the database of accounts %s: %s", trouble, detail)
 }
 
 // write sends p.

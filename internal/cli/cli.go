@@ -31,6 +31,7 @@ import (
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/envoyenv"
 	"github.com/headgate/headgate/internal/yamlfile"
+	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
 // Exit codes.
@@ -291,7 +292,7 @@ func coverCredentials(text string) string {
 // that may be shown, and its hint. Credentials in URLs are hidden, wherever they come from: someone
 // may have typed a store where a file was expected.
 func printError(w io.Writer, err error) {
-	err = withPathHint(err)
+	err = withHint(err)
 	excerpt := ""
 	if at := (*yamlfile.Error)(nil); errors.As(err, &at) {
 		excerpt = coverCredentials(at.Excerpt())
@@ -307,8 +308,10 @@ func printError(w io.Writer, err error) {
 	}
 }
 
-// withPathHint adds what to do about a file that is not there, or not to be used, where nobody has said it.
-func withPathHint(err error) error {
+// withHint adds what to do about a file that is not there, or not to be used, and about what a database refuses, where
+// nobody has said it.
+func withHint(err error) error {
+	refused := sqltenant.Hint(err)
 	switch {
 	case strings.Contains(err.Error(), hintMark):
 		return err
@@ -316,6 +319,8 @@ func withPathHint(err error) error {
 		return fmt.Errorf("%w%sis the path right? it is taken from the directory in which the command runs", err, hintMark)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w%sthe user who runs the command needs the right to it", err, hintMark)
+	case refused != "":
+		return fmt.Errorf("%w%s%s", err, hintMark, refused)
 	}
 	return err
 }

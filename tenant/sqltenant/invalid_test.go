@@ -135,5 +135,8 @@ func TestTrouble(t *testing.T) {
 		if c.err == nil || !strings.HasPrefix(sqltenant.Trouble(c.err), c.want) {
 			t.Errorf("%v is called %q, want %q", c.err, sqltenant.Trouble(c.err), c.want)
 		}
+		if hint := sqltenant.Hint(c.err); (hint == "") != (c.err == gone) {
+			t.Errorf("%v has the hint %q", c.err, hint)
+		}
 	}
 }
