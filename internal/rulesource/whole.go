@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
+	"time"
 )
 
 // partOf begins the names of files that are not whole yet; what follows is the name that
@@ -26,6 +28,23 @@ const maxSwept = 10_000
 // may write to dir meanwhile. A directory that is not there has nothing to remove. The
 // count is how many files are gone.
 func Sweep(dir string) (removed int, err error) {
+	return sweep(dir, func(e fs.DirEntry) bool { return partName.MatchString(e.Name()) })
+}
+
+// SweepFile removes what Replace had not finished for the file at path when a process was killed
+// before an instant. Others may write to the directory, and that very file, meanwhile.
+func SweepFile(path string, before time.Time) (removed int, err error) {
+	return sweep(filepath.Dir(path), func(e fs.DirEntry) bool {
+		if !partName.MatchString(e.Name()) || strings.TrimRight(e.Name(), "0123456789") != partOf+filepath.Base(path)+"." {
+			return false
+		}
+		info, err := e.Info()
+		return err == nil && info.ModTime().Before(before)
+	})
+}
+
+// sweep removes the regular files of dir that are left over.
+func sweep(dir string, left func(fs.DirEntry) bool) (removed int, err error) {
 	d, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
@@ -39,7 +58,7 @@ func Sweep(dir string) (removed int, err error) {
 		return 0, err
 	}
 	for _, e := range entries {
-		if !e.Type().IsRegular() || !partName.MatchString(e.Name()) {
+		if !e.Type().IsRegular() || !left(e) {
 			continue
 		}
 		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {

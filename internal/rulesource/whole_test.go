@@ -1,10 +1,13 @@
 package rulesource
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 )
 
 // TestSweep: what a killed process had not finished goes, and nothing of anybody else.
@@ -63,5 +66,28 @@ func TestWriteWholeThatFails(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 || !entries[0].IsDir() {
 		t.Errorf("there is %v, %v", entries, err)
+	}
+}
+
+// TestSweepFile: of what stands in a directory that others write to, only what was begun long
+// ago for the very file goes.
+func TestSweepFile(t *testing.T) {
+	dir, now := t.TempDir(), time.Unix(1_790_000_000, 0)
+	for name, age := range map[string]time.Duration{
+		partOf + "accounts.jsonl.1": 2 * time.Hour, partOf + "accounts.jsonl.22": 59 * time.Minute,
+		partOf + "more.accounts.jsonl.1": 2 * time.Hour, partOf + "accounts.jsonl.more.1": 2 * time.Hour,
+		partOf + "accounts.jsonl.": 2 * time.Hour, "accounts.jsonl": 2 * time.Hour, "accounts.jsonl.1": 2 * time.Hour,
+	} {
+		path := filepath.Join(dir, name)
+		write(t, path, "mine")
+		if err := os.Chtimes(path, now.Add(-age), now.Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if removed, err := SweepFile(filepath.Join(dir, "accounts.jsonl"), now.Add(-time.Hour)); err != nil || removed != 1 {
+		t.Errorf("%d removed, %v", removed, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, partOf+"accounts.jsonl.1")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what a killed process left is there: %v", err)
 	}
 }

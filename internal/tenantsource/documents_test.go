@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/rulesource"
@@ -133,5 +137,21 @@ func TestKeptFileIsForTheStart(t *testing.T) {
 	d.inForce(said(2, switches.Shadow))
 	if d.unlessKnown(said(3, switches.Off)); statesOf(d) != "all shadow" || d.report().Version != 2 {
 		t.Errorf("of the database: %s, version %d", statesOf(d), d.report().Version)
+	}
+}
+
+// TestLeftoversOfKeptFileGo: what a process that was killed had not finished is removed at a start.
+func TestLeftoversOfKeptFileGo(t *testing.T) {
+	kept := filepath.Join(t.TempDir(), "accounts.jsonl")
+	left := filepath.Join(filepath.Dir(kept), ".headgate-part-accounts.jsonl.17")
+	if err := os.WriteFile(left, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(left, time.Unix(0, 0), time.Unix(0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	(&Source{Options: Options{Kept: kept}}).loadFile(t.Context())
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is there: %v", err)
 	}
 }

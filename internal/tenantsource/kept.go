@@ -9,10 +9,15 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
+
+// abandoned is how old an unfinished file is that nobody writes any more: no file takes as
+// long, and several processes may keep the same one.
+const abandoned = time.Hour
 
 // keptVersions are the versions of the database that a file has, and the digest of the
 // history: another one may have the same versions.
@@ -24,6 +29,7 @@ type keptVersions struct {
 // loadFile puts in force what was kept, if there is anything and the database has not
 // answered meanwhile.
 func (t *Source) loadFile(context.Context) {
+	_, _ = rulesource.SweepFile(t.Kept, time.Now().Add(-abandoned)) // else at the next start
 	accounts, head, err := quotas.ReadFile(t.Kept)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
