@@ -93,25 +93,16 @@ func (c *recommendCmd) replace(told io.Writer, files, written []rulefile.File) e
 	return nil
 }
 
-// replaceFile writes a file in the place of one that is still what it was, with its mode, behind
-// links.
+// replaceFile writes a file in the place of one that is still what it was.
 func replaceFile(path string, was, data []byte) error {
-	path, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return err
-	}
 	if is, err := os.ReadFile(path); err != nil {
 		return err
 	} else if !bytes.Equal(is, was) {
 		return fmt.Errorf("%s has changed meanwhile; hint: run it again", path)
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	return rulesource.Replace(path, func(file *os.File) error {
+	return rulesource.Renew(path, func(file *os.File) error {
 		_, err := file.Write(data)
-		return errors.Join(err, file.Chmod(info.Mode().Perm()))
+		return err
 	})
 }
 

@@ -48,28 +48,20 @@ func (o tokenOut) print(std *stdio, made func(expires time.Time) (token, lines s
 // afterwards is left as it is.
 func addToken(path, lines string, load func(path string) error) error {
 	before, err := os.ReadFile(path)
-	mode := fs.FileMode(0o600)
+	replace := rulesource.Renew
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && strings.TrimSpace(string(before)) == "":
-		before = []byte("tokens:\n")
+		before, replace = []byte("tokens:\n"), rulesource.Replace
 	case err != nil:
 		return fmt.Errorf("--out: %w", err)
 	case len(before) > tokenfile.MaxFile:
 		return fmt.Errorf("--out: %s has more than %d bytes; hint: is it the right file?", path, tokenfile.MaxFile)
-	default:
-		info, err := os.Stat(path)
-		if err != nil {
-			return fmt.Errorf("--out: %w", err)
-		}
-		mode = info.Mode().Perm()
-		if before[len(before)-1] != '\n' {
-			before = append(before, '\n')
-		}
+	case before[len(before)-1] != '\n':
+		before = append(before, '\n')
 	}
 	// Whole, so that who reads it again meanwhile finds one or the other.
-	if err := rulesource.Replace(path, func(next *os.File) error {
-		_, err := next.Write(append(before, lines...))
-		if err := errors.Join(err, next.Chmod(mode)); err != nil {
+	if err := replace(path, func(next *os.File) error {
+		if _, err := next.Write(append(before, lines...)); err != nil {
 			return err
 		}
 		if err := load(next.Name()); err != nil {

@@ -107,6 +107,26 @@ func Replace(path string, write func(*os.File) error) error {
 	return syncDir(dir)
 }
 
+// Renew is Replace for a file that is there and that somebody else may keep and read: links to it stay links, and the
+// new file has the mode of the old one, and its owner and group where the process may give it away.
+func Renew(path string, write func(*os.File) error) error {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	was, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return Replace(path, func(next *os.File) error {
+		if err := write(next); err != nil {
+			return err
+		}
+		give(next, was)
+		return next.Chmod(was.Mode().Perm())
+	})
+}
+
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
