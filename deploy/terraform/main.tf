@@ -6,6 +6,9 @@ locals {
   has_store_url   = nonsensitive(var.store_url != "")
   has_tenants_url = nonsensitive(var.tenants_url != "")
 
+  # As the chart names everything: a release whose name has headgate in it adds nothing to it.
+  fullname = strcontains(var.name, "headgate") ? var.name : "${var.name}-headgate"
+
   store_secret   = local.has_store_url ? "${var.name}-headgate-store" : var.store_secret
   tenants_secret = local.has_tenants_url ? "${var.name}-headgate-tenants" : var.tenants_secret
 

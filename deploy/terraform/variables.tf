@@ -1,5 +1,5 @@
 variable "name" {
-  description = "Name of the release. Services are NAME-headgate and NAME-headgate-headless."
+  description = "Name of the release. Services are NAME-headgate and NAME-headgate-headless; with headgate in it, NAME and NAME-headless."
   type        = string
   default     = "limits"
 

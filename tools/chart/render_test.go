@@ -33,12 +33,15 @@ func (o object) name() string {
 }
 
 // render returns what the chart makes of values in a release hg of the namespace shop.
-func render(values map[string]any) ([]object, error) {
+func render(values map[string]any) ([]object, error) { return renderAs("hg", values) }
+
+// renderAs is render for a release of another name.
+func renderAs(name string, values map[string]any) ([]object, error) {
 	c, err := load()
 	if err != nil {
 		return nil, err
 	}
-	release := chartutil.ReleaseOptions{Name: "hg", Namespace: "shop", Revision: 1, IsInstall: true}
+	release := chartutil.ReleaseOptions{Name: name, Namespace: "shop", Revision: 1, IsInstall: true}
 	all, err := chartutil.ToRenderValues(c, values, release, nil)
 	if err != nil {
 		return nil, err

@@ -73,18 +73,25 @@ func (m module) variables(t *testing.T, given map[string]cty.Value) cty.Value {
 	return cty.ObjectVal(all)
 }
 
-// plan returns the values of the chart, and the messages of preconditions that do not hold.
-func (m module) plan(t *testing.T, given map[string]cty.Value) (values map[string]any, refused []string) {
+// scope is what expressions of the module may name where variables have these values.
+func (m module) scope(t *testing.T, given map[string]cty.Value) *hcl.EvalContext {
 	t.Helper()
 	same := function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "value", Type: cty.DynamicPseudoType}},
 		Type:   func(args []cty.Value) (cty.Type, error) { return args[0].Type(), nil },
 		Impl:   func(args []cty.Value, _ cty.Type) (cty.Value, error) { return args[0], nil },
 	})
+	contains := function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "text", Type: cty.String}, {Name: "part", Type: cty.String}},
+		Type:   function.StaticReturnType(cty.Bool),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			return cty.BoolVal(strings.Contains(args[0].AsString(), args[1].AsString())), nil
+		},
+	})
 	locals := map[string]cty.Value{}
 	at := &hcl.EvalContext{
 		Variables: map[string]cty.Value{"var": m.variables(t, given)},
-		Functions: map[string]function.Function{"nonsensitive": same},
+		Functions: map[string]function.Function{"nonsensitive": same, "strcontains": contains},
 	}
 	defined := m["locals"][0].Body.Attributes
 	for _, a := range slices.SortedFunc(maps.Values(defined), func(a, b *hclsyntax.Attribute) int { return a.SrcRange.Start.Byte - b.SrcRange.Start.Byte }) {
@@ -98,7 +105,15 @@ func (m module) plan(t *testing.T, given map[string]cty.Value) (values map[strin
 		locals[a.Name] = v
 	}
 	at.Variables["local"] = cty.ObjectVal(locals)
-	text, err := ctyjson.Marshal(locals["values"], locals["values"].Type())
+	return at
+}
+
+// plan returns the values of the chart, and the messages of preconditions that do not hold.
+func (m module) plan(t *testing.T, given map[string]cty.Value) (values map[string]any, refused []string) {
+	t.Helper()
+	at := m.scope(t, given)
+	made := at.Variables["local"].GetAttr("values")
+	text, err := ctyjson.Marshal(made, made.Type())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,6 +187,36 @@ func TestTerraformValues(t *testing.T) {
 	} {
 		if _, refused := m.plan(t, c.given); len(refused) != 1 || !strings.Contains(refused[0], c.says) {
 			t.Errorf("refused by %q, want %q", refused, c.says)
+		}
+	}
+}
+
+// The addresses that the module tells are those of services that the chart makes, whatever the
+// release is called.
+func TestTerraformAddresses(t *testing.T) {
+	m := readModule(t)
+	for _, name := range []string{"limits", "headgate", "eu-headgate-1"} {
+		given := map[string]cty.Value{"name": cty.StringVal(name), "namespace": cty.StringVal("shop"), "store_secret": cty.StringVal("mine")}
+		values, _ := m.plan(t, given)
+		objects, err := renderAs(name, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		services := map[string]bool{}
+		for _, o := range objects {
+			if o.kind() == "Service" {
+				services[o.name()+".shop.svc"] = true
+			}
+		}
+		for _, output := range m["output"] {
+			v, bad := output.Body.Attributes["value"].Expr.Value(m.scope(t, given))
+			if bad.HasErrors() {
+				t.Fatal(bad)
+			}
+			host, _, _ := strings.Cut(strings.TrimPrefix(v.AsString(), "http://"), ":")
+			if !services[host] {
+				t.Errorf("%s of the release %s: the chart makes no service %s", output.Labels[0], name, host)
+			}
 		}
 	}
 }
