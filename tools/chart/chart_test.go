@@ -114,6 +114,27 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestSaidOnPurpose holds that a value counts also where it is empty or 0, and that a variable of
+// the values stands in place of the one of the chart: one that stood twice would be refused by an
+// apply on the side of the server.
+func TestSaidOnPurpose(t *testing.T) {
+	for _, c := range []struct{ values, says, not string }{
+		{"{settings: {state-dir: ''}}", `state-dir: ""`, "state-dir: /"},
+		{"{podDisruptionBudget: {maxUnavailable: 0}}", "\n  maxUnavailable: 0\n", "\n  maxUnavailable: 1\n"},
+		{"{podDisruptionBudget: {minAvailable: 0}}", "\n  minAvailable: 0\n", "\n  maxUnavailable:"},
+		{"{env: [{name: GOMEMLIMIT, value: 400MiB}]}", "value: 400MiB", "resourceFieldRef"},
+	} {
+		var v map[string]any
+		if err := yaml.UnmarshalStrict([]byte(c.values), &v); err != nil {
+			t.Fatal(c.values, err)
+		}
+		v["replicaCount"] = 1
+		if got := text(mustRender(t, v)); !strings.Contains(got, c.says) || strings.Contains(got, c.not) {
+			t.Errorf("%s: want %q, and no %q, in\n%s", c.values, c.says, c.not, got)
+		}
+	}
+}
+
 // TestSchemaHasAllValues holds that the schema has the values of values.yaml, and no others.
 func TestSchemaHasAllValues(t *testing.T) {
 	c, err := load()

@@ -70,6 +70,18 @@
 {{- end }}
 {{- end }}
 
+{{/* How much memory Go may use: what the container may, unless env says it. A variable that stands twice
+is refused by some ways to apply a manifest. */}}
+{{- define "headgate.memoryVariable" -}}
+{{- $given := false -}}
+{{- range .Values.env }}{{ if eq (toString .name) "GOMEMLIMIT" }}{{ $given = true }}{{ end }}{{ end -}}
+{{- if not $given -}}
+- name: GOMEMLIMIT
+  valueFrom:
+    resourceFieldRef: {resource: limits.memory}
+{{- end -}}
+{{- end }}
+
 {{/* The store and the database, where a secret has the whole URL. */}}
 {{- define "headgate.storeVariable" -}}
 {{- with .Values.store.existingSecret -}}
@@ -101,6 +113,9 @@ terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
 {{- end }}
 {{- with .Values.podSecurityContext }}
 securityContext: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.extraInitContainers }}
+initContainers: {{ toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 

@@ -93,6 +93,14 @@ snapshot-sign-key: /etc/headgate/sign/sign.pem
 {{- end }}
 {{- end }}
 
+{{/* The file of settings: list of the chart's own, as text, and of those of the values, which go before
+them. What is empty there, such as state-dir: "", is said on purpose, so it is no merge. */}}
+{{- define "headgate.settings.file" -}}
+{{- $all := index . 0 | fromYaml -}}
+{{- range $name, $value := index . 1 }}{{ $_ := set $all $name $value }}{{ end -}}
+{{ toYaml $all }}
+{{- end }}
+
 {{/* What must be said before anything is made of it. */}}
 {{- define "headgate.refusals" -}}
 {{- with .Values -}}
@@ -114,6 +122,6 @@ snapshot-sign-key: /etc/headgate/sign/sign.pem
 {{- if and (not .store.url) (not .store.existingSecret.name) (or .autoscaling.enabled (gt (int .replicaCount) 1)) -}}
 {{- fail "several pods and no store: each would count for itself. Name store.url, or set replicaCount to 1" -}}
 {{- end -}}
-{{- if and .podDisruptionBudget.minAvailable .podDisruptionBudget.maxUnavailable }}{{ fail "podDisruptionBudget takes minAvailable or maxUnavailable, not both" }}{{ end -}}
+{{- if not (or (kindIs "invalid" .podDisruptionBudget.minAvailable) (kindIs "invalid" .podDisruptionBudget.maxUnavailable)) }}{{ fail "podDisruptionBudget takes minAvailable or maxUnavailable, not both" }}{{ end -}}
 {{- end -}}
 {{- end }}
