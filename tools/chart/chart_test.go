@@ -86,6 +86,8 @@ func TestRefused(t *testing.T) {
 		{"{replicaCount: 1, rules: {a.yaml: 'domain: a'}, existingRules: b}", "leave one out"},
 		{"{replicaCount: 1, rules: {a/b: 'domain: a'}}", "a/b"},
 		{"{replicaCount: 1, service: {http: {enabled: false}, grpc: {enabled: false}}}", "all off"},
+		{"{replicaCount: 1, service: {auth: {enabled: true}}}", "service.auth needs settings.auth-peers"},
+		{"{replicaCount: 1, service: {usage: {enabled: true}}}", "service.usage needs usageKeySecret.name"},
 		{"{replicaCount: 1, storesSecret: {name: s}}", "storesSecret needs store.url"},
 		{"{store: {url: 'redis://r'}, regions: {file: 'home: h', name: a}}", "regions.file needs storesSecret.name"},
 		{"{store: {url: 'redis://r'}, storesSecret: {name: s}, regions: {file: 'home: h'}}", "regions.file needs regions.name"},

@@ -45,6 +45,11 @@
 {{ include "headgate.secretVolume" (list "hash" .name .key "hash.key") }}
 {{- end }}
 {{- end }}
+{{- with .Values.usageKeySecret }}
+{{- if .name }}
+{{ include "headgate.secretVolume" (list "usage" .name .key "usage.key") }}
+{{- end }}
+{{- end }}
 {{- with .Values.extraVolumes }}
 {{ toYaml . }}
 {{- end }}
@@ -64,6 +69,9 @@
 {{- end }}
 {{- if .Values.hashKeySecret.name }}
 {{ include "headgate.mount" "hash" }}
+{{- end }}
+{{- if .Values.usageKeySecret.name }}
+{{ include "headgate.mount" "usage" }}
 {{- end }}
 {{- with .Values.extraVolumeMounts }}
 {{ toYaml . }}

@@ -14,6 +14,9 @@ tiers: /etc/headgate/settings/tiers.yaml
 admin-hash-key: /etc/headgate/hash/hash.key
 audit-hash-key: /etc/headgate/hash/hash.key
 {{- end }}
+{{- if .Values.usageKeySecret.name }}
+usage-key: /etc/headgate/usage/usage.key
+{{- end }}
 {{- with include "headgate.store" . }}
 store: {{ . | quote }}
 {{- end }}
@@ -45,6 +48,15 @@ http-addr: {{ ternary ":8080" "" .Values.service.http.enabled | quote }}
 grpc-addr: {{ ternary ":8081" "" .Values.service.grpc.enabled | quote }}
 {{- if .Values.service.redis.enabled }}
 redis-addr: ":6380"
+{{- end }}
+{{- if .Values.service.auth.enabled }}
+auth-addr: ":9091"
+{{- end }}
+{{- if and .Values.usageKeySecret.name (not .Values.service.usage.enabled) }}
+usage-addr: ""
+{{- end }}
+{{- if .Values.identity }}
+identity: /etc/headgate/settings/identity.yaml
 {{- end }}
 state-dir: /var/lib/headgate
 {{- if .Values.admin.enabled }}
@@ -105,7 +117,9 @@ them. What is empty there, such as state-dir: "", is said on purpose, so it is n
 {{- define "headgate.refusals" -}}
 {{- with .Values -}}
 {{- if and .rules .existingRules }}{{ fail "rules and existingRules name two sets of rules: leave one out" }}{{ end -}}
-{{- if not (or .service.http.enabled .service.grpc.enabled .service.redis.enabled) }}{{ fail "service.http, service.grpc and service.redis are all off: nobody could ask" }}{{ end -}}
+{{- if not (or .service.http.enabled .service.grpc.enabled .service.redis.enabled .service.auth.enabled) }}{{ fail "service.http, service.grpc, service.redis and service.auth are all off: nobody could ask" }}{{ end -}}
+{{- if and .service.auth.enabled (not (index .settings "auth-peers")) }}{{ fail "service.auth needs settings.auth-peers: the networks of the gateways, such as those of the pods of your cluster" }}{{ end -}}
+{{- if and .service.usage.enabled (not .usageKeySecret.name) }}{{ fail "service.usage needs usageKeySecret.name: a secret with the keys of customers' tokens" }}{{ end -}}
 {{- if and .storesSecret.name (not .store.url) (not .store.existingSecret.name) }}{{ fail "storesSecret needs store.url or store.existingSecret: beside counters in memory each pod would count for itself" }}{{ end -}}
 {{- if and .regions.file (not .storesSecret.name) }}{{ fail "regions.file needs storesSecret.name: the stores of its regions stand in the file of stores" }}{{ end -}}
 {{- if and .regions.file (not .regions.name) }}{{ fail "regions.file needs regions.name: which of them this release is in" }}{{ end -}}
