@@ -172,14 +172,16 @@ func (h *handler) callback(w http.ResponseWriter, r *http.Request) {
 		h.noLogin(w, r, err)
 		return
 	}
-	if answer := h.letIn(r, tokens.ID.Reveal()); answer.status != http.StatusOK {
+	answer := h.letIn(r, tokens.ID.Reveal())
+	who, ok := answer.identity()
+	if !ok {
 		h.noLogin(w, r, errors.New("the issuer vouches for you, and the admin API does not let you in: "+answer.detail()))
 		return
 	}
 	h.drop(r)
 	// A token that is not renewed ends by itself, and the session with it, when the admin API
 	// says so.
-	name, _ := h.sessions.begin(renewed(h.issuer.Client, tokens, h.now), h.now())
+	name, _ := h.sessions.begin(who.Actor, renewed(h.issuer.Client, tokens, h.now), h.now())
 	session := cookie(r, name, int(h.sessions.lasts/time.Second))
 	session.Secure = session.Secure || h.issuer.https
 	http.SetCookie(w, session)

@@ -20,19 +20,20 @@ import (
 type admin struct {
 	mu     sync.Mutex
 	tokens map[string]string // scopes
+	actor  string            // of them all
 	asked  []string
 	last   *http.Request
 }
 
 const goodToken = "hga_good"
 
-func newAdmin() *admin { return &admin{tokens: map[string]string{goodToken: "write"}} }
+func newAdmin() *admin { return &admin{tokens: map[string]string{goodToken: "write"}, actor: "ann"} }
 
 func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	a.last = r
 	a.asked = append(a.asked, r.Method+" "+r.URL.EscapedPath())
-	scope := a.tokens[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
+	scope, actor := a.tokens[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")], a.actor
 	a.mu.Unlock()
 	w.Header().Set("Cache-Control", "no-store")
 	switch {
@@ -43,7 +44,7 @@ func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		fail(http.StatusUnauthorized, "the token is not known").write(w)
 	case r.URL.Path == "/admin/v1/me":
-		writeJSON(w, http.StatusOK, identity{"ann", scope})
+		writeJSON(w, http.StatusOK, identity{actor, scope})
 	case r.URL.Path == "/admin/v1/live":
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "event: overview\ndata: {}\n\n")
@@ -378,6 +379,20 @@ func TestSessionsEnd(t *testing.T) {
 		}
 		if s := d.handler.(*handler).sessions; len(s.mu.byKey) != maxSessions || len(s.mu.order) != maxSessions {
 			t.Errorf("%d and %d sessions are remembered", len(s.mu.byKey), len(s.mu.order))
+		}
+	})
+	t.Run("but not by many of somebody else", func(t *testing.T) {
+		d := newDesk(t)
+		ann := d.login()
+		d.api.mu.Lock()
+		d.api.tokens, d.api.actor = map[string]string{goodToken: "read"}, "bob"
+		d.api.mu.Unlock()
+		first := d.login()
+		for range maxSessions {
+			d.login()
+		}
+		if alive(d, ann) != 200 || alive(d, first) != 401 {
+			t.Error("it is not the oldest of who has the most that has ended")
 		}
 	})
 	t.Run("and are forgotten", func(t *testing.T) {

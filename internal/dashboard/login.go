@@ -48,13 +48,13 @@ func (h *handler) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer := h.who(r, token)
-	var who identity
-	if answer.status != http.StatusOK || json.Unmarshal(answer.body.Bytes(), &who) != nil {
+	who, ok := answer.identity()
+	if !ok {
 		answer.pass(w)
 		return
 	}
 	h.drop(r)
-	name, begun := h.sessions.begin(func(context.Context) string { return token }, h.now())
+	name, begun := h.sessions.begin(who.Actor, func(context.Context) string { return token }, h.now())
 	http.SetCookie(w, cookie(r, name, int(h.sessions.lasts/time.Second)))
 	writeJSON(w, http.StatusOK, struct {
 		identity
@@ -143,6 +143,11 @@ func (c *captured) Write(b []byte) (int, error) {
 		return 0, io.ErrShortWrite
 	}
 	return c.body.Write(b)
+}
+
+// identity is whom an answer of GET /admin/v1/me names; false where it names nobody.
+func (c *captured) identity() (who identity, ok bool) {
+	return who, c.status == http.StatusOK && json.Unmarshal(c.body.Bytes(), &who) == nil
 }
 
 // pass tells the browser why there is no login.

@@ -5,13 +5,14 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"slices"
 	"sync"
 	"time"
 )
 
 const (
 	// maxSessions bounds the logins that are remembered, with a token of 16 KiB each
-	// at most. Of more the oldest ends.
+	// at most. Of more the oldest ends of who has the most.
 	maxSessions = 1024
 	// sessionBytes are those of the name of a session: nobody guesses 256 bits.
 	sessionBytes = 32
@@ -24,6 +25,8 @@ type session struct {
 	// because an issuer may renew it.
 	token   func(context.Context) string
 	expires time.Time
+	// actor is who logged in, as the admin API has it.
+	actor string
 	// ended is done when the session has ended before its time.
 	ended context.Context
 	end   context.CancelFunc
@@ -53,12 +56,12 @@ func newSessions(lasts time.Duration) *sessions {
 	return s
 }
 
-// begin makes a session and returns the name that its browser keeps.
-func (s *sessions) begin(token func(context.Context) string, now time.Time) (name string, made *session) {
+// begin makes a session of an actor and returns the name that its browser keeps.
+func (s *sessions) begin(actor string, token func(context.Context) string, now time.Time) (name string, made *session) {
 	var id [sessionBytes]byte
 	rand.Read(id[:]) // never fails
 	name = base64.RawURLEncoding.EncodeToString(id[:])
-	made = &session{token: token, expires: now.Add(s.lasts), key: keyOf(name)}
+	made = &session{actor: actor, token: token, expires: now.Add(s.lasts), key: keyOf(name)}
 	made.ended, made.end = context.WithCancel(context.Background())
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,24 +71,32 @@ func (s *sessions) begin(token func(context.Context) string, now time.Time) (nam
 	return name, made
 }
 
-// trimLocked drops what has ended, and the oldest where there is no room for one more.
+// trimLocked drops what has ended, and where there is no room for one more the oldest of who has the most: so
+// nobody ends the logins of others by many of their own.
 func (s *sessions) trimLocked(now time.Time) {
 	kept := s.mu.order[:0]
+	count := map[string]int{}
 	for _, old := range s.mu.order {
 		if old.ended.Err() == nil && now.Before(old.expires) {
 			kept = append(kept, old)
+			count[old.actor]++
 		} else {
 			s.dropLocked(old)
 		}
 	}
-	if extra := len(kept) - (maxSessions - 1); extra > 0 {
-		for _, old := range kept[:extra] {
-			s.dropLocked(old)
-		}
-		kept = kept[:copy(kept, kept[extra:])]
-	}
 	clear(s.mu.order[len(kept):])
 	s.mu.order = kept
+	if len(kept) < maxSessions {
+		return
+	}
+	most := 0
+	for i, old := range kept {
+		if count[old.actor] > count[kept[most].actor] {
+			most = i // the oldest of that actor, because the oldest come first
+		}
+	}
+	s.dropLocked(kept[most])
+	s.mu.order = slices.Delete(kept, most, most+1)
 }
 
 func (s *sessions) dropLocked(old *session) {
