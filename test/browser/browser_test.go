@@ -595,6 +595,19 @@ func TestFleet(t *testing.T) {
 	s.play("fleet.mjs")
 }
 
+// With several nodes, switches with long reasons, and long names of tenants and rules, no page is wider than the
+// screen, and nothing in its head stands over anything else.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte(shopRules+"  - {key: "+strings.Repeat("long", 20)+", rate_limit: {unit: hour, requests_per_unit: 1}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newStage(t, "--rules", rules, "--store", testserver.Redis(t, testserver.RedisConfig{}).URL(), "--store-budget", "5s", withTenants(t))
+	s.join("gate-2")
+	s.play("long.mjs")
+}
+
 // After random requests the sums of the pages are those of /metrics.
 func TestSumsAreThoseOfMetrics(t *testing.T) {
 	t.Parallel()

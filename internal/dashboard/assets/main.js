@@ -252,7 +252,7 @@ function frame() {
     h("header", { class: "top" },
       h("a", { class: "brand", href: "#/overview" }, "Headgate"),
       strip.element,
-      h("div", { class: "tools" }, nodes.element, themeButton(), h("button", { type: "button", class: "quiet", "aria-label": "Keys and help", onclick: help }, "?"),
+      nodes.element, h("div", { class: "tools" }, themeButton(), h("button", { type: "button", class: "quiet", "aria-label": "Keys and help", onclick: help }, "?"),
         h("span", { class: "who", title: `scope ${me.scope}` }, h("b", null, me.actor), h("span", { class: "muted word" }, ` ${me.scope}`)), out), strips.map((s) => s.element)),
     nav, main, announcer());
   show({ focus: false });

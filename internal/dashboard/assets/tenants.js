@@ -45,7 +45,7 @@ function tiersTable(accounts, used) {
   const t = table("Use of quotas by tier", [{ label: "Tier" }, { label: "Accounts", num: true }, { label: "Average use", num: true }, { label: "Most", num: true }, { label: "80 % or more", num: true }, { label: "All used", num: true }]);
   put(t.rows, [...tiers].sort().map(([name, x]) => h("tr", null, h("th", { scope: "row" }, name || none), h("td", { class: "num" }, count(x.accounts)),
     h("td", { class: "num" }, x.shares.length ? percent(x.shares.reduce((a, b) => a + b, 0) / x.shares.length) : none), h("td", { class: "num" }, x.shares.length ? percent(Math.max(...x.shares)) : none),
-    h("td", { class: "num" }, count(x.near)), h("td", { class: x.over ? "num tone-denied" : "num" }, count(x.over)))));
+    h("td", { class: "num" }, x.shares.length ? count(x.near) : none), h("td", { class: x.over ? "num tone-denied" : "num" }, x.shares.length ? count(x.over) : none))));
   return panel("Use by tier", { more: h("span", { class: "muted" }, "of the accounts on this page, of the default quota") }, t.element);
 }
 
@@ -85,7 +85,7 @@ export function show(root, { query }) {
         return put(holder, empty("No account is found.", prefix.value ? "Names begin with tenant:, hash: or entry:KEY:. Open shows what a tenant without an account has." : "A tenant without an account has the fallback tier. Enter its name above and press Open to give it a quota."));
       }
       const t = table("Accounts", columns);
-      put(t.rows, quotas.map((q) => h("tr", null, h("th", { scope: "row" }, h("a", { href: `#/tenants/${encodeURIComponent(q.name)}` }, q.api_key === q.name || q.name.startsWith("hash:") ? (q.name.startsWith("hash:") ? q.api_key : q.name) : q.name), q.invalid ? [" ", pill("denied", "not in force", q.invalid)] : null),
+      put(t.rows, quotas.map((q) => h("tr", null, h("th", { scope: "row" }, h("a", { class: "wraps", href: `#/tenants/${encodeURIComponent(q.name)}` }, q.api_key === q.name || q.name.startsWith("hash:") ? (q.name.startsWith("hash:") ? q.api_key : q.name) : q.name), q.invalid ? [" ", pill("denied", "not in force", q.invalid)] : null),
         h("td", null, q.tier || none), h("td", { class: "says" }, limits(q.quotas?.default)), h("td", null, usage(used.get(q.name)?.usage.default)),
         h("td", { class: "num" }, count(q.account.overrides?.length ?? 0)), h("td", { class: "num" }, count(q.account.top_ups?.length ?? 0)), h("td", null, time(q.updated_at)))));
       const step = (words, go) => h("button", { type: "button", disabled: !go, onclick: go || null }, words);

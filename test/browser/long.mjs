@@ -1,0 +1,36 @@
+import assert from "node:assert/strict";
+import { check, login, open, pages, play, shot, stage } from "./stage.mjs";
+
+const json = { "Content-Type": "application/json" };
+const long = `tenant:${"x".repeat(200)}`;
+const rule = `shop.${"long".repeat(20)}`;
+for (let i = 0; i < 2; i++) await check({ [rule.slice("shop.".length)]: "x".repeat(200) });
+
+for (const width of [360, 820, 1280]) {
+  await play(async (page) => {
+    await login(page);
+    const put = async (path, data) => assert.ok((await page.request.put(`${stage.base}/api/${path}`, { headers: json, data })).ok(), path);
+    const until = new Date(Date.now() + 3600e3).toISOString();
+    await put(`quotas/${long}`, { tier: "pro" });
+    await put("switches/rule:shop.tenant", { state: "shadow", reason: `https://issues.example.com/${"x".repeat(150)}` });
+    await put("switches/raise:shop.tenant", { state: "raised", raise: 20, until, tenants: [long], reason: "x".repeat(150) });
+    await page.getByLabel("Shown nodes").waitFor();
+    await page.locator(".strip").getByText("https://issues.example.com").waitFor();
+    for (const hash of [...pages, `tenants/${long}`, `rules/${rule}`, "rules/shop.tenant", `explain?domain=shop&d=${long}`]) {
+      await open(page, hash);
+      await page.locator(".page .spinner").first().waitFor({ state: "detached" });
+      const [wide, head] = await page.evaluate(() => {
+        const boxes = [...document.querySelectorAll(".brand, .health, .node, .mark, .picker, .tools > *")].map((e) => ({ name: e.className || e.textContent, at: e.getBoundingClientRect() })).filter(({ at }) => at.width);
+        const over = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+        return [document.documentElement.scrollWidth - innerWidth, boxes.flatMap((a, i) => boxes.slice(i + 1).filter((b) => over(a.at, b.at)).map((b) => `${a.name} stands over ${b.name}`))];
+      });
+      assert.ok(wide <= 0, `${hash}, ${width} px: ${wide} px too wide`);
+      assert.deepEqual(head, [], `${hash}, ${width} px`);
+    }
+    await shot(page, `long-${width}`);
+    // A name is broken in two before what stands beside it leaves the screen.
+    await open(page, "tenants");
+    await page.getByRole("link", { name: long }).waitFor();
+    if (width === 1280) assert.ok(await page.locator(".scroll").first().evaluate((t) => t.scrollWidth <= t.clientWidth), "the accounts are cut off");
+  }, { viewport: { width, height: 740 } });
+}
