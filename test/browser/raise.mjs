@@ -18,15 +18,25 @@ await play(async (page) => {
   assert.equal(await page.getByLabel("How long").first().locator("option").first().textContent(), "for 30 minutes", "a raise without an end");
   await page.getByLabel("Reason").fill("their launch");
   await page.getByRole("button", { name: "Review" }).click();
-  await page.getByRole("row", { name: /Limit not raised raised by 100 % for tenant:globex until/ }).waitFor();
+  await page.getByRole("row", { name: /Limit not raised raised by 100 % for tenant:globex until \d+ \w+ \d{4}, \d\d:\d\d$/ }).waitFor();
   await shot(page, "raise-1-review");
   await page.getByRole("button", { name: "Raise it" }).click();
   await page.getByRole("status").getByText("The limit of shop.tenant is raised by 100 %.").waitFor();
   await until("the raised limit", async () => (await check({ tenant: "globex" })).allowed);
   assert.equal((await check({ tenant: "initech" })).allowed, false, "another's limit is raised too");
 
+  // So does the page of all switches, where it is a raise and nothing else, and leads to the rule.
+  await open(page, "switches");
+  const there = page.getByRole("table", { name: "Switches" }).getByRole("row", { name: /^the limit of shop\.tenant / });
+  await there.getByRole("button", { name: "End the raise of the limit of shop.tenant" }).waitFor();
+  assert.equal(await there.getByRole("button", { name: /witch/ }).count(), 0, "a raise is offered as a switch");
+  await there.getByRole("button", { name: "Raise the limit of shop.tenant" }).click();
+  assert.equal(await page.getByLabel("By how many per cent").inputValue(), "100");
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await there.getByRole("link").click();
+
   // The page of the rule shows it, and ends it.
-  await open(page, "rules/shop.tenant");
+  await heading(page, "shop.tenant");
   await page.getByText("raised by 100 % for 1 tenant", { exact: true }).waitFor();
   await page.getByText("tenant:globex", { exact: true }).waitFor();
   await accessible(page, "a raised rule");

@@ -4,10 +4,10 @@ import { h, put } from "./dom.js";
 import { get, versioned, change } from "./api.js";
 import { edit, empty, every, expiry, failed, field, panel, table } from "./parts.js";
 import { control, remover, stateOf, switches } from "./switches.js";
-import { time, version } from "./format.js";
+import { day, time, version } from "./format.js";
 
 const targetOf = (rule) => `raise:${rule}`;
-const describe = (s) => (s?.switch?.state ? `raised by ${s.switch.raise} %${s.switch.tenants?.length ? ` for ${s.switch.tenants.join(", ")}` : " for all keys"} until ${s.switch.until}${s.in_force ? "" : " (ended)"}` : "not raised");
+const describe = (s) => (s?.switch?.state ? `raised by ${s.switch.raise} %${s.switch.tenants?.length ? ` for ${s.switch.tenants.join(", ")}` : " for all keys"} until ${day(s.switch.until)}${s.in_force ? "" : " (ended)"}` : "not raised");
 
 // setRaise asks by how much the limits of a rule are raised, for whom and for how long, and
 // does it. entry is suggested as for whom; "" suggests all. It resolves to true when
@@ -43,7 +43,8 @@ export async function setRaise(rule, entry = "") {
   return result === "again" ? setRaise(rule, entry) : Boolean(result);
 }
 
-const acts = {
+// acts are what can be done to a raise, as control has it.
+export const acts = {
   set: { words: "Raise", does: (target) => setRaise(target.slice(targetOf("").length)) },
   remove: { words: "End the raise", of: "End the raise of", does: remover({ title: "End the raise of", confirm: "End it", thing: "Limit", before: describe, after: "as the rule says", done: "not raised any more" }) },
   none: "not raised",

@@ -43,12 +43,16 @@ function tenantEntry(found, domain, key) {
   return null;
 }
 
+// accountOf returns the name of the account of a tenant that an entry names.
+export function accountOf(key, value) {
+  if (key === "tenant") return `tenant:${value}`;
+  return key === "api_key" ? `hash:${value}` : `entry:${key}:${value}`;
+}
+
 // tenantOf returns the name of the account whose key that is, null where there is none.
 export function tenantOf(found, domain, key) {
   const entry = tenantEntry(found, domain, key);
-  if (!entry) return null;
-  if (entry.key === "tenant") return `tenant:${entry.value}`;
-  return entry.key === "api_key" ? `hash:${entry.value}` : `entry:${entry.key}:${entry.value}`;
+  return entry && accountOf(entry.key, entry.value);
 }
 
 // raisedFor returns the entry by which the limit of a key alone is raised, "" where there

@@ -3,9 +3,17 @@
 import { h, put } from "./dom.js";
 import { targetWords } from "./alerts.js";
 import { empty, every, failed, loading, panel, table } from "./parts.js";
+import { acts as raises } from "./raise.js";
+import { accountOf } from "./ruleindex.js";
 import { byWhom, control, switches } from "./switches.js";
 
 export const lead = "What operators have switched, on the nodes that share this database or store.";
+
+// pageOf is the address of what a switch is for.
+function pageOf(target) {
+  const [kind, name, ...rest] = target.split(":");
+  return kind === "tenant" ? `#/tenants/${encodeURIComponent(accountOf(name, rest.join(":")))}` : `#/rules/${encodeURIComponent([name, ...rest].join(":"))}`;
+}
 
 const columns = [{ label: "Of" }, { label: "Switch" }, { label: "By" }];
 
@@ -27,8 +35,8 @@ export function show(root, { me }) {
     if (!list.length) return put(holder, empty("Nothing is switched.", "Rules, candidates and tenants are switched on their pages."));
     const t = table("Switches", columns);
     put(t.rows, list.map((s) => h("tr", { class: s.in_force ? null : "old" },
-      h("th", { scope: "row" }, s.target.startsWith("rule:") ? h("a", { href: `#/rules/${encodeURIComponent(s.target.slice(5))}` }, targetWords(s.target)) : targetWords(s.target), s.known === false ? h("span", { class: "muted" }, " is no rule in force here") : null),
-      h("td", null, control(s.target, targetWords(s.target), found, me, load)), h("td", null, byWhom(s)))));
+      h("th", { scope: "row" }, h("a", { class: "wraps", href: pageOf(s.target) }, targetWords(s.target)), s.known === false ? h("span", { class: "muted" }, " is no rule in force here") : null),
+      h("td", null, control(s.target, targetWords(s.target), found, me, load, s.target.startsWith("raise:") ? raises : undefined)), h("td", null, byWhom(s)))));
     put(holder, t.element);
   };
   put(root, panel("Everything", {}, everything), panel("Switches", {}, holder));
