@@ -608,6 +608,12 @@ func TestLongNames(t *testing.T) {
 	s.play("long.mjs")
 }
 
+// A browser whose clock is an hour off shows what a right one does.
+func TestClockOfTheBrowser(t *testing.T) {
+	t.Parallel()
+	newStage(t, withTenants(t)).play("clock.mjs")
+}
+
 // After random requests the sums of the pages are those of /metrics.
 func TestSumsAreThoseOfMetrics(t *testing.T) {
 	t.Parallel()

@@ -99,7 +99,7 @@ await play(async (page) => {
   console.log("the rule is in shadow");
   await open(page, "rules/shop.remote_address");
   await page.getByRole("row", { name: /Would have been denied \(shadow\)/ }).waitFor();
-  await page.getByText(/^by admin-ann, \d+ \w+ \d{4}, /).waitFor(); // not the strip, which says only the hour
+  await page.getByText(/^by admin-ann, \d+ \w+ \d{4}, /).waitFor();
   await shot(page, "story-7-rule");
   await page.getByRole("button", { name: "Remove switch of the rule shop.remote_address" }).click();
   await page.getByRole("button", { name: "Remove switch", exact: true }).click();

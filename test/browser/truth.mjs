@@ -54,7 +54,7 @@ await play(async (page) => {
   // A switch stands on every page.
   const until = new Date(Date.now() + 3600e3).toISOString();
   assert.equal((await page.request.put(`${stage.base}/api/switches/all`, { headers: json, data: { state: "shadow", reason: "deploy of May", until } })).status(), 201);
-  const strip = page.getByText(/^Everything: shadow · by admin-ann, \d\d:\d\d · until .* · deploy of May$/);
+  const strip = page.getByText(/^Everything: shadow · by admin-ann, \d+ \w+ \d{4}, \d\d:\d\d · until .* · deploy of May$/);
   for (const name of pages) {
     await open(page, name);
     await strip.waitFor();

@@ -1,8 +1,8 @@
 // What every page says at its top: what is switched, and what somebody should look at.
 
-import { h, put } from "./dom.js";
-import { age, day, hm, rate } from "./format.js";
-import { on } from "./live.js";
+import { h, put, text } from "./dom.js";
+import { age, day, rate } from "./format.js";
+import { nodeNow, on } from "./live.js";
 import { onShown } from "./nodes.js";
 
 // strip is a line at the top that is drawn anew when what it is about changes.
@@ -37,21 +37,25 @@ export function inForce() {
   const s = strip();
   const end = on("overview", ({ switches = [], switches_more: more = 0 }) => s.draw(switches, () => [
     switches.slice(0, shownFirst).map((x) => h("p", null, h("b", null, `${targetWords(x.target)}: ${x.state}${x.raise ? ` by ${x.raise} %` : ""}`.replace(/^./, (c) => c.toUpperCase())),
-      partWords(x) ? ` for ${partWords(x)}` : "", x.by ? ` · by ${x.by}` : "", x.at ? h("span", { title: day(x.at) }, `, ${hm(x.at)}`) : "", ` · ${x.until ? `until ${day(x.until)}` : "without an end"}`, x.reason ? h("span", { class: "muted" }, ` · ${x.reason}`) : "")),
+      partWords(x) ? ` for ${partWords(x)}` : "", x.by ? ` · by ${x.by}` : "", x.at ? `, ${day(x.at)}` : "", ` · ${x.until ? `until ${day(x.until)}` : "without an end"}`, x.reason ? h("span", { class: "muted" }, ` · ${x.reason}`) : "")),
     switches.length + more > shownFirst ? h("p", null, h("a", { href: "#/switches" }, `${switches.length + more - shownFirst} more switches are in force`)) : null,
   ]));
   return { element: s.element, end };
 }
 
-// alerts says what passes unchecked because no domain has its rules, and which nodes are not heard.
+// alerts says what passes unchecked because no domain has its rules, and which nodes are not heard. Numbers in it go on
+// by themselves: they are not read aloud again, and a link keeps the focus.
 export function alerts() {
   const s = strip("bad");
+  const [unchecked, last] = [0, 1].map(() => h("span", { "aria-live": "off" }));
   const end = onShown((shown) => {
-    const unknown = shown.rates.unknown_domain > 0;
+    const unknown = shown.rates.unknown_domain;
     const lost = [...shown.unheard, ...shown.gone];
-    s.draw([unknown && rate(shown.rates.unknown_domain), lost.map((n) => n.name)].filter((x) => x && x.length), () => [
-      unknown ? h("p", null, h("b", null, `${rate(shown.rates.unknown_domain)} name a domain that has no rules`), ": they pass, and nobody checks them. ", h("a", { href: "#/events?outcome=unknown_domain" }, "Which")) : null,
-      lost.length ? h("p", null, h("b", null, `${lost.map((n) => n.name).join(", ")} ${lost.length === 1 ? "is" : "are"} not heard of`), `, last ${age(lost[0].at)}: what ${lost.length === 1 ? "it decides" : "they decide"} is in no number here. `, h("a", { href: "#/fleet" }, "Fleet")) : null,
+    text(unchecked, rate(unknown));
+    text(last, age(lost[0]?.at, nodeNow()));
+    s.draw([unknown > 0, lost.map((n) => n.name)].filter((x) => x && x.length !== 0), () => [
+      unknown > 0 ? h("p", null, h("b", null, unchecked, " name a domain that has no rules"), ": they pass, and nobody checks them. ", h("a", { href: "#/events?outcome=unknown_domain" }, "Which")) : null,
+      lost.length ? h("p", null, h("b", null, `${lost.map((n) => n.name).join(", ")} ${lost.length === 1 ? "is" : "are"} not heard of`), ", last ", last, `: what ${lost.length === 1 ? "it decides" : "they decide"} is in no number here. `, h("a", { href: "#/fleet" }, "Fleet")) : null,
     ]);
   });
   return { element: s.element, end };

@@ -2,7 +2,7 @@
 
 import { h, svg, put, text, attr, id } from "./dom.js";
 import { about as plain, date, day, hms, hm, none } from "./format.js";
-import { remembered } from "./live.js";
+import { nodeNow, remembered } from "./live.js";
 
 const left = 52;
 const right = 8;
@@ -85,7 +85,7 @@ export function chart({ title, series, format, about, height = 180, least = 0, o
   function draw() {
     if (!width) return;
     attr(drawing, "viewBox", `0 0 ${width} ${height}`);
-    end = range?.to ?? Math.max(points.at(-1)?.t ?? 0, Date.now() - 2000);
+    end = range?.to ?? Math.max(points.at(-1)?.t ?? 0, nodeNow() - 2000);
     span = range ? end - range.from : Math.min(remembered, Math.max(leastSpan, end - (points[0]?.t ?? end)));
     const { most, step } = scale(Math.max(least, ...points.map((p) => Math.max(...series.map((s) => s.of(p) || 0)))));
     const y = (v) => top + (height - top - bottom) * (1 - v / most);

@@ -4,7 +4,7 @@ import { h, put, text, attr } from "./dom.js";
 import { get, url } from "./api.js";
 import { copyButton, withCopy } from "./copy.js";
 import { exportButton } from "./csv.js";
-import { follow } from "./live.js";
+import { follow, nodeNow } from "./live.js";
 import { choice, empty, failed, field, loading, panel, pill, table } from "./parts.js";
 import { count, hms, hmsm, millis, none, role, seconds, time, tone, usedWords, verdict, version } from "./format.js";
 import { explainLink, keyName } from "./keyname.js";
@@ -135,14 +135,14 @@ function tail(root, query) {
       const told = all ? await get("fleet/events", { ...now, node: picked(), limit: first }) : await get("events", { ...now, limit: first });
       if (stopped) return;
       if (all) {
-        text(whose, `${toldWords(told, picked())} Asked at ${hms(Date.now())}.`);
+        text(whose, `${toldWords(told, picked())} Asked at ${hms(nodeNow())}.`);
         put(missing, silentWords(told.nodes).map((words) => h("p", { class: "note warn" }, words)));
       }
       waiting = told.events.toReversed();
       draw();
       if (!told.events.length) put(holder, empty("No such decision is remembered.", "The latest denied ones are, and a sample of the allowed ones."), !all && several() ? h("button", { type: "button", onclick: askAll }, "Ask all nodes") : null);
       if (all) return;
-      if (now.until !== "" && now.until <= Date.now()) return; // a time that is over has no events to come
+      if (now.until !== "" && now.until <= nodeNow()) return; // a time that is over has no events to come
       stop = follow(url("events/live", now), {
         decision(e) {
           waiting.push(e);

@@ -4,8 +4,8 @@ import { h, put, text } from "./dom.js";
 import { get } from "./api.js";
 import { exportButton } from "./csv.js";
 import { degraded, unlimited } from "./counts.js";
-import { on } from "./live.js";
-import { fleetNow, pick } from "./nodes.js";
+import { nodeNow, on } from "./live.js";
+import { pick } from "./nodes.js";
 import { drift, drifts, heard, silentFor, usual } from "./sums.js";
 import { failed, loading, panel, pill, table } from "./parts.js";
 import { behind, standing } from "./replica.js";
@@ -51,7 +51,7 @@ export function show(root) {
   const holder = h("div", null, loading("nodes"));
   let told = { nodes: [] };
   const asTable = () => {
-    const now = fleetNow();
+    const now = nodeNow();
     return {
       names: ["node", "layer", "heard", "ready", "degraded", "draining", "allowed_per_second", "denied_per_second", "degraded_per_second", "unchecked_per_second", "p50_seconds", "p99_seconds", "breakers_open", "rules_version", "rules_since", "tenants_version", "switches", "version", "started_at", "last_seen"],
       rows: [...told.nodes.map((n) => [n.name, n.layer, heard(n, now), n.ready, n.degraded, n.draining, n.rates.allowed, n.rates.denied, degraded(n.rates), unlimited(n.rates), ...(n.latency.count ? [n.latency.p50, n.latency.p99] : ["", ""]), n.breakers_open, n.config_version, n.config_at, n.tenants_version, n.switches ?? 0, n.version, n.started_at, n.at]),
@@ -61,7 +61,7 @@ export function show(root) {
   put(root, differ, panel("Nodes", { more: exportButton("fleet", asTable) }, said, holder));
   const draw = (f) => {
     told = f;
-    const now = fleetNow();
+    const now = nodeNow();
     const there = f.nodes.filter((n) => heard(n, now));
     const most = new Map(drifts.map(([what, of]) => [what, usual(there.map(of))]));
     const off = (n, what) => (heard(n, now) && drifts.find(([w]) => w === what)[1](n) !== most.get(what) ? [" ", pill("warn", "differs")] : null);

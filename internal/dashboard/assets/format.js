@@ -73,7 +73,7 @@ export function bytes(n) {
 }
 
 // age is how long ago an instant was.
-export function age(instant, now = Date.now()) {
+export function age(instant, now) {
   const at = Date.parse(instant);
   if (Number.isNaN(at)) return none;
   const s = Math.max(0, Math.round((now - at) / 1000));

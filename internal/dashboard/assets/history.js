@@ -3,6 +3,7 @@
 import { h, put, text, attr } from "./dom.js";
 import { chart } from "./chart.js";
 import { get } from "./api.js";
+import { nodeNow } from "./live.js";
 import { empty, failed, loading } from "./parts.js";
 import { about, count, day, percent, seconds } from "./format.js";
 import { picked, several } from "./nodes.js";
@@ -142,7 +143,7 @@ export function show(root, { query }) {
     clearTimeout(timer);
     turn += 1;
     const mine = turn;
-    const to = range?.to ?? Date.now();
+    const to = range?.to ?? nodeNow();
     const from = range?.from ?? to - length;
     [...buttons, ...longerButtons].forEach((b, i) => b.setAttribute("aria-pressed", String(!range && [...ranges, ...longer][i][1] === length)));
     whole.hidden = !range;

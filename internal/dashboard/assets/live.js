@@ -103,8 +103,14 @@ const tell = (what, data) => {
   for (const call of calls[what]) call(data);
 };
 
+let ahead = 0; // how far the clock of the node is ahead of that of this browser, in ms
+
+// nodeNow is the time by the clock of the node that serves the page, in ms: that of a browser may be off.
+export const nodeNow = () => Date.now() + ahead;
+
 function overview(data) {
   live.overview = data;
+  ahead = Date.parse(data.at) - Date.now();
   tell("overview", data);
 }
 

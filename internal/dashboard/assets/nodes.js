@@ -1,23 +1,16 @@
 // Of which nodes the pages are: all, or one that somebody has picked.
 
 import { h, put, attr } from "./dom.js";
-import { live, on, remembered } from "./live.js";
+import { live, nodeNow, on, remembered } from "./live.js";
 import { chosen } from "./sums.js";
 
 let name = "";
 let fleet = null;
-let fetched = 0; // when fleet came, by the clock of this browser
 let history = [];
 const calls = new Set();
 
-// fleetNow is the time by the clock of the node that serves the page: that of a browser may be off.
-export function fleetNow() {
-  const self = fleet?.nodes.find((n) => n.self);
-  return self ? Date.parse(self.at) + Date.now() - fetched : Date.now();
-}
-
 function tell() {
-  const shown = chosen(name, live.overview, fleet, fleetNow());
+  const shown = chosen(name, live.overview, fleet, nodeNow());
   if (!shown) return;
   const t = Date.parse(live.overview.at);
   if (shown.rates && !(history.at(-1)?.t >= t) && shown.of.length) {
@@ -31,7 +24,7 @@ function tell() {
 // once. It returns what ends it.
 export function onShown(call) {
   calls.add(call);
-  const shown = chosen(name, live.overview, fleet, fleetNow());
+  const shown = chosen(name, live.overview, fleet, nodeNow());
   if (shown) call(shown, history);
   return () => calls.delete(call);
 }
@@ -85,7 +78,6 @@ export function picker(changed) {
     tell();
   }), on("fleet", (f) => {
     fleet = f;
-    fetched = Date.now();
     draw();
     tell();
   })];

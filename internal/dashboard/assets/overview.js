@@ -2,7 +2,7 @@
 
 import { h, put, text, keyed, flags } from "./dom.js";
 import { chart } from "./chart.js";
-import { on } from "./live.js";
+import { nodeNow, on } from "./live.js";
 import { get } from "./api.js";
 import { onShown, picked } from "./nodes.js";
 import { panel, pill, table, empty, every, loading, bar } from "./parts.js";
@@ -93,7 +93,7 @@ function configuration() {
         h("td", null, !c ? h("span", { class: "muted" }, "no database") : c.ok ? pill("allowed", "in force") : c.last_good ? pill("warn", "the last good one", c.error) : pill("denied", "not in force", c.error),
           c && !c.ok ? h("div", { class: "muted" }, c.error || c.reason) : null),
         h("td", null, c?.version ? h("code", { title: c.version }, version(c.version)) : none),
-        h("td", null, c?.loaded_at ? [h("span", { class: "roomy" }, time(c.loaded_at), " "), h("span", { class: "muted" }, time(c.loaded_at, age))] : none))), replicaRow(o.health.replica));
+        h("td", null, c?.loaded_at ? [h("span", { class: "roomy" }, time(c.loaded_at), " "), h("span", { class: "muted" }, time(c.loaded_at, () => age(c.loaded_at, nodeNow())))] : none))), replicaRow(o.health.replica));
     },
   };
 }

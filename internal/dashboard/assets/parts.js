@@ -2,6 +2,7 @@
 
 import { h, put, id, flags } from "./dom.js";
 import { Problem } from "./api.js";
+import { nodeNow } from "./live.js";
 import { count, percent, none } from "./format.js";
 
 // panel is a part of a page under a heading. more stands beside the heading.
@@ -112,7 +113,7 @@ export function expiry(label, usual = "", { ever = true } = {}) {
     until() {
       if (select.value === "") return null;
       if (select.value === "at") return new Date(at.value).toISOString();
-      return new Date(Date.now() + Number(select.value) * 1000).toISOString().replace(/\.\d+Z$/, "Z");
+      return new Date(nodeNow() + Number(select.value) * 1000).toISOString().replace(/\.\d+Z$/, "Z");
     },
   };
 }
