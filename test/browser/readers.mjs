@@ -24,7 +24,7 @@ await play(async (page) => {
   // Who may not write rules does not see where.
   assert.equal(await page.locator("nav").getByText("Edit rules").count(), 0);
   await open(page, "edit");
-  await page.getByText("There is no page edit.").waitFor();
+  await page.getByText("This page is for the scope admin; yours is read.").waitFor();
   const review = await page.request.post(`${new URL(page.url()).origin}/api/rules/review`, { headers: { "Content-Type": "application/json" }, data: { document: "x", text: "domain: x" } });
   assert.equal(review.status(), 403);
   await open(page, "tenants/tenant:acme");

@@ -50,6 +50,7 @@ await play(async (page) => {
 await play(async (page) => {
   await login(page, "write");
   await open(page, "settings");
-  await page.getByText("Your scope does not allow this.").waitFor();
+  await page.getByText("This page is for the scope admin; yours is write.").waitFor();
+  assert.equal(await page.getByRole("link", { name: "Settings" }).count(), 0);
   assert.equal(await page.getByRole("table").count(), 0);
 });

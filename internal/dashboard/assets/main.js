@@ -22,14 +22,15 @@ const pages = [
   { name: "fleet", label: "Fleet", key: "f", page: () => import("./fleet.js") },
   { name: "switches", label: "Switches", key: "s", page: () => import("./switched.js") },
   { name: "changes", label: "Changes", key: "c", page: () => import("./changes.js") },
-  { name: "settings", label: "Settings", key: "i", page: () => import("./settings.js") },
+  { name: "settings", label: "Settings", key: "i", scope: "admin", page: () => import("./settings.js") },
   { name: "accuracy", label: "Accuracy", key: "a", page: () => import("./accuracy.js") },
   { name: "regions", label: "Regions", key: "n", page: () => import("./regions.js") },
   { name: "dual-run", label: "Dual run", key: "d", page: () => import("./dualrun.js") },
 ];
 
-// reachable are the pages of who is logged in.
-const reachable = () => pages.filter((p) => !p.scope || p.scope === me?.scope);
+// mayOpen says whether who is logged in has the scope of a page; reachable are all of which that holds.
+const mayOpen = (p) => !p.scope || p.scope === me?.scope;
+const reachable = () => pages.filter(mayOpen);
 
 let me = null;
 let leave = null;
@@ -40,7 +41,7 @@ const links = new Map();
 function route() {
   const [path, search] = location.hash.replace(/^#\/?/, "").split("?");
   const [name, ...parts] = path.split("/");
-  const found = name ? reachable().find((p) => p.name === name) : pages[0];
+  const found = name ? pages.find((p) => p.name === name) : pages[0];
   let decoded = [];
   try {
     decoded = parts.map(decodeURIComponent);
@@ -56,6 +57,12 @@ const nowhere = (name) => ({
   show: (root) => void put(root, empty(`There is no page ${name}.`, "The list on the left has all there are.")),
 });
 
+// notYours is shown where the page that an address names is of another scope.
+const notYours = ({ label, scope }) => ({
+  title: () => label,
+  show: (root) => void put(root, empty(`This page is for the scope ${scope}; yours is ${me.scope}.`)),
+});
+
 let turn = 0;
 
 async function show({ focus = true } = {}) {
@@ -67,7 +74,7 @@ async function show({ focus = true } = {}) {
   leave = null;
   let page;
   try {
-    page = found ? await (found.inner && parts.length ? found.inner : found.page)() : nowhere(asked);
+    page = !found ? nowhere(asked) : mayOpen(found) ? await (found.inner && parts.length ? found.inner : found.page)() : notYours(found);
   } catch {
     page = { title: () => found.label, show: (root) => void put(root, failed(new Error("Headgate does not answer, or has no such page any more; hint: is it running? If it was upgraded, reload"), () => show())) };
   }
