@@ -46,9 +46,11 @@ await play(async (page) => {
   await page.getByText("3 of 3 used, 0 left").first().waitFor();
   await shot(page, "story-3-explained");
 
-  // The quota is raised. Somebody else changes the account meanwhile.
-  await open(page, "keys");
-  await keys.getByRole("link", { name: "Tenant tenant:acme" }).click();
+  // The quota is raised, of the tenant that the limit counts. Somebody else changes the account meanwhile.
+  await page.getByRole("link", { name: "Its events" }).click();
+  await events.getByText("tenant:acme").first().waitFor();
+  await page.goBack();
+  await page.getByRole("link", { name: "Its tenant" }).click();
   await heading(page, "tenant:acme");
   await page.getByText("no such account: the tier free counts").waitFor();
   await page.getByRole("button", { name: "Set the default quota" }).click();

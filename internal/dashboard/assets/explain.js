@@ -6,7 +6,8 @@ import { copyButton } from "./copy.js";
 import { bar, empty, failed, field, loading, panel, pill, table } from "./parts.js";
 import { count, millis, none, version } from "./format.js";
 import { format, parse } from "./descriptor.js";
-import { ruleIndex } from "./ruleindex.js";
+import { several } from "./nodes.js";
+import { ruleIndex, tenantOf } from "./ruleindex.js";
 
 export const lead = "Nothing is charged: this says what would happen to a request if it came now.";
 
@@ -24,7 +25,7 @@ const counters = (c) => `${count(c.used)} of ${count(c.limit)} used, ${count(c.r
 // knownCounters are those of a limit that the store has told, or else that it has not.
 const knownCounters = (l, c, words) => (l.degraded && !c.limit ? h("span", { class: "muted" }, "unknown: the store does not answer") : [bar(c.used, c.limit), " ", h("span", { class: "num" }, words)]);
 
-function limitOf(l) {
+function limitOf(l, tenant) {
   const state = l.degraded && !l.before.limit ? pill("warn", "unknown") : l.allowed ? pill("allowed", "allows") : l.enforced ? pill("denied", "denies") : pill("shadow", l.shadow ? "would deny: shadow" : "would deny: only watches");
   const fact = (name, ...words) => h("div", null, h("dt", null, name), h("dd", null, words));
   return h("article", { class: "limit" },
@@ -32,19 +33,21 @@ function limitOf(l) {
     h("p", { class: "arithmetic mono" }, l.arithmetic),
     h("dl", { class: "facts wide" },
       fact("Limit", l.limit, ` (${l.role}; from the ${l.source}${l.source === "tier" ? ` ${l.tier}` : ""})`),
-      fact("Counts by", h("code", null, l.key || "everything together")),
+      fact("Counts by", h("code", null, l.key || "everything together"), tenant ? [" · ", h("a", { href: `#/tenants/${encodeURIComponent(tenant)}` }, "Its tenant")] : null,
+        l.key ? [" · ", h("a", { href: `#/events?${new URLSearchParams({ key: l.key, rule: l.rule, ...(several() ? { of: "all" } : {}) })}` }, "Its events")] : null),
       fact("Before", knownCounters(l, l.before, counters(l.before))),
       fact("After", knownCounters(l, l.after, counters(l.after) + (l.after.retry_after_ms ? `; retry after ${millis(l.after.retry_after_ms)}` : ""))),
       l.promise ? fact("Promise", l.promise) : null,
       l.file ? fact("From", `${l.file}${l.line ? `, line ${l.line}` : ""}`) : null));
 }
 
-function explained(d) {
+// explained is a descriptor; account returns the name of the account of a key, null where there is none.
+function explained(d, account) {
   const t = table(`How ${d.descriptor} was matched`, [{ label: "Entry" }, { label: "Compared with" }, { label: "", spoken: "Matches" }, { label: "Why" }]);
   put(t.rows, d.steps.map((s) => h("tr", null, h("th", { scope: "row", class: `depth depth-${Math.min(s.depth - d.steps[0].depth, 5)}` }, h("code", null, s.entry || none)), h("td", null, h("code", null, s.tried)), h("td", null, s.matched ? pill("allowed", "matches") : h("span", { class: "muted" }, "no")), h("td", { class: "muted" }, s.note ?? ""))));
   return panel(d.descriptor || "No entries", { more: h("span", { class: "muted" }, d.hits === 1 ? "1 hit" : `${count(d.hits)} hits`), wide: true },
     h("h3", null, "How the rules were matched"), d.steps.length ? t.element : empty("No rule was compared."), d.ended ? h("p", null, d.ended) : null,
-    h("h3", null, "Limits that apply"), d.limits.length ? d.limits.map(limitOf) : empty("No limit applies: it passes."));
+    h("h3", null, "Limits that apply"), d.limits.length ? d.limits.map((l) => limitOf(l, account(l.key))) : empty("No limit applies: it passes."));
 }
 
 export function show(root, { query }) {
@@ -77,12 +80,13 @@ export function show(root, { query }) {
     history.replaceState(null, "", `#/explain?${wanted}`);
     put(outcome, loading("the explanation"));
     try {
-      const e = await post("explain", body);
+      const [e, index] = await Promise.all([post("explain", body), ruleIndex().catch(() => null)]);
+      const account = (key) => key && index && tenantOf(index, e.domain, key);
       const json = JSON.stringify(e, null, 2);
       const words = e.unknown ? `Unknown: the store does not answer; failure mode ${e.failure} would ${e.allowed ? "allow" : "deny"} it.` : e.allowed ? "It would be allowed." : "It would be denied.";
       put(outcome, h("p", { class: `verdict tone-${e.unknown || !e.domain_known ? "warn" : e.allowed ? "allowed" : "denied"}` }, h("b", null, words),
         e.domain_known ? "" : ` There is no domain ${e.domain}.`, h("span", { class: "muted" }, " By the configuration ", h("code", { title: e.config_version }, version(e.config_version)), ".")),
-      e.descriptors.map(explained), h("details", null, h("summary", null, "As text"), h("div", { class: "actions" }, copyButton("the explanation as text", e.text)), h("pre", { tabindex: 0 }, e.text)),
+      e.descriptors.map((d) => explained(d, account)), h("details", null, h("summary", null, "As text"), h("div", { class: "actions" }, copyButton("the explanation as text", e.text)), h("pre", { tabindex: 0 }, e.text)),
       h("details", null, h("summary", null, "As JSON"), h("div", { class: "actions" }, copyButton("the explanation as JSON", json)), h("pre", { tabindex: 0 }, json)));
     } catch (problem) {
       if (problem.status !== 401) put(outcome, failed(problem));
