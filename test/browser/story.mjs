@@ -44,6 +44,7 @@ await play(async (page) => {
   await page.getByText("It would be denied.").waitFor();
   await page.getByRole("row", { name: /tenant:acme.*matches/ }).waitFor();
   await page.getByText("3 of 3 used, 0 left").first().waitFor();
+  await page.getByText(/^Times are those of this browser: Europe\/Berlin, UTC\+0[12]:00\.$/).waitFor();
   await shot(page, "story-3-explained");
 
   // The quota is raised, of the tenant that the limit counts. Somebody else changes the account meanwhile.

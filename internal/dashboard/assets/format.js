@@ -113,6 +113,12 @@ export function day(instant) {
 
 const utc = (instant) => new Date(instant).toISOString().replace("T", " ").replace("Z", " UTC");
 
+// zone is the place of which times are, and how far it is from UTC now.
+export function zone() {
+  const offset = new Intl.DateTimeFormat("en", { timeZoneName: "longOffset" }).formatToParts().find((p) => p.type === "timeZoneName").value;
+  return `${Intl.DateTimeFormat().resolvedOptions().timeZone}, ${offset.replace("GMT", "UTC")}`;
+}
+
 // time is an instant as an element: local, and in UTC under the pointer. A text that is
 // none, or the zero time, is shown as none.
 export function time(instant, as = day) {

@@ -4,7 +4,7 @@ import { h, put, text, attr, flags } from "./dom.js";
 import { change, get, login, logout, onLoggedOut, ways } from "./api.js";
 import { live, listen, silent, on } from "./live.js";
 import { announcer, dialog, empty, failed, field, problems, pill } from "./parts.js";
-import { hms, seconds, version } from "./format.js";
+import { hms, seconds, version, zone } from "./format.js";
 import { alerts, inForce } from "./alerts.js";
 import { picker } from "./nodes.js";
 
@@ -86,7 +86,7 @@ async function show({ focus = true } = {}) {
   const heading = h("h1", { tabindex: -1 }, title);
   const lead = page.lead ? h("p", { class: "lead" }, flags(page.lead)) : null;
   const root = h("div", { class: `page page-${found?.name ?? "none"}` });
-  put(main, h("div", { class: "title" }, heading, lead), root);
+  put(main, h("div", { class: "title" }, heading, lead), root, h("footer", { class: "muted" }, `Times are those of this browser: ${zone()}.`));
   listen(...(page.topics ?? []));
   leave = page.show(root, { parts, query, me }) ?? null;
   scrollTo(0, 0);
