@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { check, login, open, pages, play, shot, stage } from "./stage.mjs";
+import { untidy } from "./tour.mjs";
 
 const json = { "Content-Type": "application/json" };
 const long = `tenant:${"x".repeat(200)}`;
@@ -26,11 +27,14 @@ for (const width of [360, 820, 1280]) {
       });
       assert.ok(wide <= 0, `${hash}, ${width} px: ${wide} px too wide`);
       assert.deepEqual(head, [], `${hash}, ${width} px`);
+      assert.deepEqual(await page.evaluate(untidy), [], `${hash}, ${width} px: untidy`);
     }
     await shot(page, `long-${width}`);
-    // A name is broken in two before what stands beside it leaves the screen.
-    await open(page, "tenants");
-    await page.getByRole("link", { name: long }).waitFor();
-    if (width === 1280) assert.ok(await page.locator(".scroll").first().evaluate((t) => t.scrollWidth <= t.clientWidth), "the accounts are cut off");
+    // A name is broken where it is too long, and not after each letter.
+    for (const [hash, name] of [["tenants", long], ["switches", "the rule shop.tenant"]]) {
+      await open(page, hash);
+      const cell = page.getByRole("rowheader").filter({ has: page.getByRole("link", { name, exact: true }) });
+      assert.ok(await cell.evaluate((c) => c.clientWidth >= 140), `${hash}, ${width} px: no room for a name`);
+    }
   }, { viewport: { width, height: 740 } });
 }

@@ -1,6 +1,6 @@
 // Decisions as they are made, and one of them in full.
 
-import { h, put, text, attr } from "./dom.js";
+import { h, put, text, attr, flags } from "./dom.js";
 import { get, url } from "./api.js";
 import { copyButton, withCopy } from "./copy.js";
 import { exportButton } from "./csv.js";
@@ -136,7 +136,7 @@ function tail(root, query) {
       if (stopped) return;
       if (all) {
         text(whose, `${toldWords(told, picked())} Asked at ${hms(nodeNow())}.`);
-        put(missing, silentWords(told.nodes).map((words) => h("p", { class: "note warn" }, words)));
+        put(missing, silentWords(told.nodes).map((words) => h("p", { class: "note warn" }, flags(words))));
       }
       waiting = told.events.toReversed();
       draw();

@@ -44,7 +44,7 @@ function limitOf(l, tenant) {
 // explained is a descriptor; account returns the name of the account of a key, null where there is none.
 function explained(d, account) {
   const t = table(`How ${d.descriptor} was matched`, [{ label: "Entry" }, { label: "Compared with" }, { label: "", spoken: "Matches" }, { label: "Why" }]);
-  put(t.rows, d.steps.map((s) => h("tr", null, h("th", { scope: "row", class: `depth depth-${Math.min(s.depth - d.steps[0].depth, 5)}` }, h("code", null, s.entry || none)), h("td", null, h("code", null, s.tried)), h("td", null, s.matched ? pill("allowed", "matches") : h("span", { class: "muted" }, "no")), h("td", { class: "muted" }, s.note ?? ""))));
+  put(t.rows, d.steps.map((s) => h("tr", null, h("th", { scope: "row", class: `depth depth-${Math.min(s.depth - d.steps[0].depth, 5)}` }, h("code", { class: "key" }, s.entry || none)), h("td", null, h("code", { class: "key" }, s.tried)), h("td", null, s.matched ? pill("allowed", "matches") : h("span", { class: "muted" }, "no")), h("td", { class: "muted" }, s.note ?? ""))));
   return panel(d.descriptor || "No entries", { more: h("span", { class: "muted" }, d.hits === 1 ? "1 hit" : `${count(d.hits)} hits`), wide: true },
     h("h3", null, "How the rules were matched"), d.steps.length ? t.element : empty("No rule was compared."), d.ended ? h("p", null, d.ended) : null,
     h("h3", null, "Limits that apply"), d.limits.length ? d.limits.map((l) => limitOf(l, account(l.key))) : empty("No limit applies: it passes."));

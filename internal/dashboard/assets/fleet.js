@@ -1,6 +1,6 @@
 // All nodes, as this one knows of them.
 
-import { h, put, text } from "./dom.js";
+import { h, put, text, flags } from "./dom.js";
 import { get } from "./api.js";
 import { exportButton } from "./csv.js";
 import { degraded, unlimited } from "./counts.js";
@@ -67,7 +67,7 @@ export function show(root) {
     const off = (n, what) => (heard(n, now) && drifts.find(([w]) => w === what)[1](n) !== most.get(what) ? [" ", pill("warn", "differs")] : null);
     const differing = drift(there).filter((d) => d.nodes.length).map((d) => `${d.nodes.map((n) => n.name).join(", ")} ${d.nodes.length === 1 ? "has" : "have"} ${driftWords[d.what]} than most.`).concat(otherSettings(there).map(otherSettingsWords));
     text(said, f.live > f.nodes.length ? `${count(f.nodes.length)} of ${count(f.live)} live nodes tell of themselves.` : `${count(f.nodes.length)} ${f.nodes.length === 1 ? "node" : "nodes"}.`);
-    if (differ.textContent !== differing.join("") + (f.error ?? "")) put(differ, differing.map((words) => h("p", { class: "note warn" }, words)), f.error ? h("p", { class: "note" }, f.error) : null);
+    if (differ.textContent !== differing.join("") + (f.error ?? "")) put(differ, differing.map((words) => h("p", { class: "note warn" }, words)), f.error ? h("p", { class: "note" }, flags(f.error)) : null);
     const gone = (f.gone ?? []).map((n) => h("tr", { class: "old" }, h("th", { scope: "row" }, n.name), h("td", null, pill("plain", "gone", "It has ended, or cannot reach the store")), columns.slice(2, -1).map((c) => h("td", { class: c.num ? "num" : null }, c.label === "Version" ? n.version : none)), h("td", { class: "num" }, time(n.at, () => age(n.at, now)))));
     put(t.rows, f.nodes.map((n) => h("tr", { class: heard(n, now) ? null : "old" }, h("th", { scope: "row" }, h("a", { href: "#/overview", onclick: () => pick(n.name), title: `The overview of ${n.name}` }, n.name), n.self ? [" ", pill("accent", "this one")] : null, n.layer ? h("span", { class: "muted" }, ` ${n.layer}`) : null), h("td", null, state(n, now)),
         [n.rates.allowed, n.rates.denied, degraded(n.rates), unlimited(n.rates)].map((r) => h("td", { class: "num" }, rate(r))),

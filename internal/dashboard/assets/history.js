@@ -1,6 +1,6 @@
 // What nodes have answered: the last hour by the second, the last week by the minute.
 
-import { h, put, text, attr } from "./dom.js";
+import { h, put, text, attr, flags } from "./dom.js";
 import { chart } from "./chart.js";
 import { get } from "./api.js";
 import { nodeNow } from "./live.js";
@@ -158,7 +158,7 @@ export function show(root, { query }) {
       const words = prometheus ? [] : missingWords(line);
       text(whose, prometheus ? prometheusWords(picked()) : ofWords(line));
       if (parts.length) words.push("Where the charts are shaded the sum is not whole: some nodes are missing in it.");
-      if (missing.textContent !== words.join("")) put(missing, words.map((w) => h("p", { class: "note warn" }, w)));
+      if (missing.textContent !== words.join("")) put(missing, words.map((w) => h("p", { class: "note warn" }, flags(w))));
       if (!list.length) put(holder, empty("Nothing is known of this time.", prometheus ? "Steps from Prometheus are of five minutes at least." : "The nodes did not run, or have just begun."));
       else if (drawn.parentNode !== holder) put(holder, drawn);
       attr(drawn, "data-stale", null);

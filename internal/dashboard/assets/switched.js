@@ -35,7 +35,7 @@ export function show(root, { me }) {
     if (!list.length) return put(holder, empty("Nothing is switched.", "Rules, candidates and tenants are switched on their pages."));
     const t = table("Switches", columns);
     put(t.rows, list.map((s) => h("tr", { class: s.in_force ? null : "old" },
-      h("th", { scope: "row" }, h("a", { class: "wraps", href: pageOf(s.target) }, targetWords(s.target)), s.known === false ? h("span", { class: "muted" }, " is no rule in force here") : null),
+      h("th", { scope: "row" }, h("a", { href: pageOf(s.target) }, targetWords(s.target)), s.known === false ? h("span", { class: "muted" }, " is no rule in force here") : null),
       h("td", null, control(s.target, targetWords(s.target), found, me, load, s.target.startsWith("raise:") ? raises : undefined)), h("td", null, byWhom(s)))));
     put(holder, t.element);
   };

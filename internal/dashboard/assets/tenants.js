@@ -85,7 +85,7 @@ export function show(root, { query }) {
         return put(holder, empty("No account is found.", prefix.value ? "Names begin with tenant:, hash: or entry:KEY:. Open shows what a tenant without an account has." : "A tenant without an account has the fallback tier. Enter its name above and press Open to give it a quota."));
       }
       const t = table("Accounts", columns);
-      put(t.rows, quotas.map((q) => h("tr", null, h("th", { scope: "row" }, h("a", { class: "wraps", href: `#/tenants/${encodeURIComponent(q.name)}` }, q.api_key === q.name || q.name.startsWith("hash:") ? (q.name.startsWith("hash:") ? q.api_key : q.name) : q.name), q.invalid ? [" ", pill("denied", "not in force", q.invalid)] : null),
+      put(t.rows, quotas.map((q) => h("tr", null, h("th", { scope: "row" }, h("a", { href: `#/tenants/${encodeURIComponent(q.name)}` }, q.api_key === q.name || q.name.startsWith("hash:") ? (q.name.startsWith("hash:") ? q.api_key : q.name) : q.name), q.invalid ? [" ", pill("denied", "not in force", q.invalid)] : null),
         h("td", null, q.tier || none), h("td", { class: "says" }, limits(q.quotas?.default)), h("td", null, usage(used.get(q.name)?.usage.default)),
         h("td", { class: "num" }, count(q.account.overrides?.length ?? 0)), h("td", { class: "num" }, count(q.account.top_ups?.length ?? 0)), h("td", null, time(q.updated_at)))));
       const step = (words, go) => h("button", { type: "button", disabled: !go, onclick: go || null }, words);
