@@ -392,7 +392,7 @@ func TestSessionsEnd(t *testing.T) {
 			d.login()
 		}
 		if alive(d, ann) != 200 || alive(d, first) != 401 {
-			t.Error("it is not the oldest of who has the most that has ended")
+			t.Error("it is not the oldest login of the actor with the most that has ended")
 		}
 	})
 	t.Run("and are forgotten", func(t *testing.T) {

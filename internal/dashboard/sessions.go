@@ -12,7 +12,7 @@ import (
 
 const (
 	// maxSessions bounds the logins that are remembered, with a token of 16 KiB each
-	// at most. Of more the oldest ends of who has the most.
+	// at most. Of more, the actor with the most sessions loses the oldest of them.
 	maxSessions = 1024
 	// sessionBytes are those of the name of a session: nobody guesses 256 bits.
 	sessionBytes = 32
@@ -71,7 +71,7 @@ func (s *sessions) begin(actor string, token func(context.Context) string, now t
 	return name, made
 }
 
-// trimLocked drops what has ended, and where there is no room for one more the oldest of who has the most: so
+// trimLocked drops what has ended, and where there is no room for one more the oldest session of the actor with the most: so
 // nobody ends the logins of others by many of their own.
 func (s *sessions) trimLocked(now time.Time) {
 	kept := s.mu.order[:0]
