@@ -45,6 +45,8 @@ type loadCmd struct {
 	Rules     string `env:"-" placeholder:"FILE_OR_DIR" help:"The rules of the server: what was let pass is held against their limits, and the exit code is 1 when it was more."`
 	ruleFlags `embed:""`
 
+	MaxUndecided string `env:"-" placeholder:"N or N%" help:"The exit code is 1 when more requests were not sent, had no answer that decides, or were decided without the store: a number, or a share of all such as 0.1%."`
+
 	callerFlags `embed:""`
 	JSON        bool `name:"json" env:"-" help:"Print the report as JSON."`
 }
@@ -59,6 +61,9 @@ func (*loadCmd) Help() string {
   headgate load --addr grpc://127.0.0.1:8081 --domain api --descriptor 'user:{key}' --shape burst --hot 0.5 --rate 500
       As Envoy asks, in bursts, half of them of one user.
 
+  headgate load --addr http://127.0.0.1:8080 --domain api --descriptor 'user:{key}' --rules rules.yaml --max-undecided 0
+      A check for CI: the exit code is 0 only when every request was decided by the store.
+
   headgate load --addr https://headgate:8080 --server-ca ca.pem --token-file token --domain api --descriptor 'user:{key}' --shape ramp --rate 5000 --for 2m --unguarded
 
 Requests are sent when it is their time, whether others are answered or not, and latencies are
@@ -67,7 +72,8 @@ before: a window its quota once more than whole periods fit in, a bucket its bur
 refills. Rules of tenants, those of 'consistency: synced' and 'local', and limits on concurrency
 are not judged; nothing is when the store did not decide every answer.
 
-The exit code is 0, 1 when more was let pass than may be, and 2 when nothing was decided.`
+The exit code is 0, 1 when more was let pass or left undecided than may be, and 2 when nothing
+was decided, or nothing was judged by --rules.`
 }
 
 // maxLoadWait bounds the wait for an answer, and so how long a run lasts after its last request.
@@ -118,6 +124,12 @@ func (c *loadCmd) Run(std *stdio) error {
 	if err != nil {
 		return &codeError{exitUsage, err}
 	}
+	undecided := allowance{most: 100, percent: true}
+	if c.MaxUndecided != "" {
+		if undecided, err = parseAllowance("--max-undecided", c.MaxUndecided); err != nil {
+			return &codeError{exitUsage, err}
+		}
+	}
 	var judge *loadgen.Judge
 	if c.Rules != "" {
 		set, _, err := c.load(std, c.Rules)
@@ -146,7 +158,10 @@ func (c *loadCmd) Run(std *stdio) error {
 			return err
 		}
 	}
-	return c.tell(std.out, o, report, judge != nil, buckets)
+	if err := c.tell(std.out, o, report, judge != nil, buckets); err != nil {
+		return &codeError{exitUsage, err}
+	}
+	return c.judged(report, undecided, buckets)
 }
 
 // probedKeys is how many keys are tried to find one that a rule is for.
@@ -271,27 +286,45 @@ func (c *loadCmd) overGRPC(u *url.URL) (loadgen.Sender, func(), error) {
 	return c.within(g.Send), func() { g.Close() }, nil
 }
 
-// tell prints the report, and returns what the exit code says.
+// tell prints the report.
 func (c *loadCmd) tell(w io.Writer, o loadgen.Options, r *loadgen.Report, judged bool, buckets []loadgen.Bucket) error {
-	if err := printReport(w, c.JSON, loadgen.Document(o, r, buckets), func(w io.Writer) error {
+	return printReport(w, c.JSON, loadgen.Document(o, r, buckets), func(w io.Writer) error {
 		loadgen.WriteText(w, o, r, judged, buckets)
 		return nil
-	}); err != nil {
-		return &codeError{exitUsage, err}
-	}
+	})
+}
+
+// judged returns what the exit code says. A run that was to find something out and could not is no
+// success.
+func (c *loadCmd) judged(r *loadgen.Report, most allowance, buckets []loadgen.Bucket) error {
+	undecided, all := r.Undecided(), r.Sent+r.Unsent
 	switch {
-	case r.Decided == 0 && r.Err == nil && r.Sent == 0:
-		return &codeError{exitUsage, fmt.Errorf("load %s: nothing was sent before the run was ended", c.Addr)}
-	case r.Decided == 0 && errors.Is(r.Err, context.Canceled):
-		return &codeError{exitUsage, fmt.Errorf("load %s: nothing was decided before the run was ended", c.Addr)}
-	case r.Decided == 0 && r.Err != nil:
-		return &codeError{exitUsage, fmt.Errorf("load %s: nothing was decided: %s; hint: %s", c.Addr, whyNone(r.Err), unreachedHint(r.Err))}
 	case r.Decided == 0:
-		return &codeError{exitUsage, fmt.Errorf("load %s: nothing was decided; hint: is a headgate listening there, and may this caller ask?", c.Addr)}
+		return &codeError{exitUsage, c.undecided(r)}
 	case len(buckets) > 0 && buckets[0].Broken():
 		return &codeError{exitNo, nil}
+	case most.exceeded(int64(undecided), int64(all)):
+		return &codeError{exitNo, fmt.Errorf("load %s: %d of %d requests are undecided, more than --max-undecided %s: %d were not sent, %d had no answer that decides, %d were decided without the store; hint: see the answers in the report, and headgate_store_errors_total of the server",
+			c.Addr, undecided, all, c.MaxUndecided, r.Unsent, r.Sent-r.Decided, r.Degraded)}
+	case c.Rules != "" && r.Degraded > 0:
+		return &codeError{exitUsage, fmt.Errorf("load %s: bounds are not judged, because the store did not decide %d of %d; hint: find out why by headgate_store_errors_total of the server, or leave --rules out", c.Addr, r.Degraded, r.Decided)}
+	case c.Rules != "" && len(buckets) == 0 && r.TotalAllowed() > 0:
+		return &codeError{exitUsage, fmt.Errorf("load %s: no limit of %s for these requests can be judged; hint: docs/load.md says which are not", c.Addr, c.Rules)}
 	}
 	return nil
+}
+
+// undecided says why nothing was decided.
+func (c *loadCmd) undecided(r *loadgen.Report) error {
+	switch {
+	case r.Err == nil && r.Sent == 0:
+		return fmt.Errorf("load %s: nothing was sent before the run was ended", c.Addr)
+	case errors.Is(r.Err, context.Canceled):
+		return fmt.Errorf("load %s: nothing was decided before the run was ended", c.Addr)
+	case r.Err != nil:
+		return fmt.Errorf("load %s: nothing was decided: %s; hint: %s", c.Addr, whyNone(r.Err), unreachedHint(r.Err))
+	}
+	return fmt.Errorf("load %s: nothing was decided; hint: is a headgate listening there, and may this caller ask?", c.Addr)
 }
 
 // maxWhy bounds what is told of an error, in bytes: a server that is asked may have written most of it.

@@ -165,6 +165,7 @@ func TestLoadFlags(t *testing.T) {
 		"--timeout 11m":                         "--timeout 11m0s",
 		"--slow 0.1 --slow-by=-1s":              "--slow-by -1s",
 		"--slow 0.1 --slow-by 1m":               "less than --timeout 1m0s",
+		"--max-undecided x":                     `--max-undecided: "x"`,
 		"--slow NaN":                            "--slow NaN",
 		"--slow 1.5":                            "--slow 1.5",
 		"--hits 0":                              "--hits 0",
@@ -191,5 +192,49 @@ func TestLoadFlags(t *testing.T) {
 	}
 	if n := asked.Load(); n > 0 {
 		t.Errorf("%d requests were sent", n)
+	}
+}
+
+// A check that runs by itself goes by the exit code: it may not pass by requests about which nothing was found out.
+func TestLoadExitCode(t *testing.T) {
+	const decided, degraded = `{"allowed":true,"matched":true,"degraded":""}`, `{"allowed":true,"matched":true,"degraded":"store_timeout"}`
+	rules := func(consistency string) string {
+		path := filepath.Join(t.TempDir(), "rules.yaml")
+		text := "domain: d\ndescriptors: [{key: user, consistency: " + consistency + ", rate_limit: {unit: hour, requests_per_unit: 100}}]\n"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	exact, synced := rules("exact"), rules("synced")
+	for name, test := range map[string]struct {
+		answer string // to one of five; the others are decided
+		args   []string
+		code   int
+		says   string
+	}{
+		"all decided":               {decided, []string{"--rules", exact, "--max-undecided", "0"}, 0, "0 of 5 buckets broken"},
+		"without the store":         {degraded, nil, 0, "for 1 of them the store did not decide"},
+		"without the store, judged": {degraded, []string{"--rules", exact}, exitUsage, "bounds are not judged, because the store did not decide 1 of 5\nheadgate: hint: "},
+		"none may be":               {degraded, []string{"--max-undecided", "0"}, exitNo, "1 of 5 requests are undecided, more than --max-undecided 0: 0 were not sent, 0 had no answer that decides, 1 were decided without the store"},
+		"a share may be":            {degraded, []string{"--max-undecided", "20%"}, 0, "allowed    5 of 5"},
+		"less may be":               {degraded, []string{"--max-undecided", "19%"}, exitNo, "more than --max-undecided 19%"},
+		"no decision":               {"", []string{"--max-undecided", "0"}, exitNo, "1 had no answer that decides"},
+		"one may be":                {"", []string{"--max-undecided", "1"}, 0, "allowed    4 of 4"},
+		"no limit is judged":        {decided, []string{"--rules", synced}, exitUsage, "can be judged\nheadgate: hint: "},
+	} {
+		var asked atomic.Int64
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if asked.Add(1) == 1 {
+				_, _ = io.WriteString(w, test.answer)
+			} else {
+				_, _ = io.WriteString(w, decided)
+			}
+		}))
+		code, out, errs := loaded(append([]string{"--addr", server.URL, "--keys", "100000"}, test.args...)...)
+		if code != test.code || !strings.Contains(out+errs, test.says) {
+			t.Errorf("%s: code %d, want %d with %q:\n%s%s", name, code, test.code, test.says, out, errs)
+		}
+		server.Close()
 	}
 }

@@ -30,6 +30,10 @@ func (r *Report) TotalAllowed() (sum int) {
 	return sum
 }
 
+// Undecided is how many requests say nothing of limits: they were not sent, had no answer that
+// decides, or were decided without the store.
+func (r *Report) Undecided() int { return r.Unsent + r.Sent - r.Decided + r.Degraded }
+
 // shares are the percentiles that are told.
 var shares = []float64{0.5, 0.9, 0.99, 0.999, 1}
 
