@@ -228,6 +228,10 @@ func openRecorded(path string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info, err := file.Stat(); err == nil && info.IsDir() {
+		file.Close()
+		return nil, errors.New("is a directory; hint: name the files in it, such as events-*.jsonl.gz")
+	}
 	return file, nil
 }
 

@@ -3,6 +3,7 @@ package replay
 import (
 	"bufio"
 	"bytes"
+	"compress/flate"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func newLines(file io.ReadCloser) (*lines, error) {
 	}
 	unzipped, err := gzip.NewReader(raw)
 	if err != nil {
-		return nil, fmt.Errorf("gzip: %w", err)
+		return nil, damaged(err)
 	}
 	return &lines{file: file, reader: bufio.NewReaderSize(unzipped, readBuffer)}, nil
 }
@@ -60,12 +61,22 @@ func (l *lines) next() ([]byte, error) {
 			}
 			return bytes.TrimRight(append(l.partial, part...), "\r\n"), nil
 		case !errors.Is(err, bufio.ErrBufferFull):
-			return nil, err
+			return nil, damaged(err)
 		}
 		if len(l.partial) <= MaxLine { // beyond, that it is too long is known
 			l.partial = append(l.partial, part...)
 		}
 	}
+}
+
+// damaged says what to do about a file whose gzip does not go on to its end; other errors stay as they
+// are. What is missing may be any number of lines, so none of those before it count.
+func damaged(err error) error {
+	var corrupt flate.CorruptInputError
+	if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, gzip.ErrHeader) && !errors.Is(err, gzip.ErrChecksum) && !errors.As(err, &corrupt) {
+		return err
+	}
+	return fmt.Errorf("its gzip is cut off or damaged (%w); hint: copy the file again, or give what zcat can still read of it by standard input (-)", err)
 }
 
 func (l *lines) close() error { return l.file.Close() }

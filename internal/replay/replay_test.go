@@ -227,6 +227,32 @@ func TestFilesAreMergedByTime(t *testing.T) {
 	}
 }
 
+// A gzip that is cut off or damaged is an error that says what to do: how many lines are missing cannot be known.
+func TestDamagedGzip(t *testing.T) {
+	var whole bytes.Buffer
+	z := gzip.NewWriter(&whole)
+	for i, a := range traffic(6000) {
+		io.WriteString(z, a.line(i)+"\n")
+	}
+	z.Close()
+	spoilt := bytes.Clone(whole.Bytes())
+	spoilt[len(spoilt)-8]++ // of the checksum
+	for name, b := range map[string][]byte{
+		"cut off in its head": whole.Bytes()[:5],
+		"cut off in a line":   whole.Bytes()[:whole.Len()/2],
+		"cut off at its end":  whole.Bytes()[:whole.Len()-1],
+		"spoilt":              spoilt,
+		"something behind it": append(bytes.Clone(whole.Bytes()), "something"...),
+	} {
+		input := textInput("events.gz", string(b), events(nil))
+		set := testrules.Load(t, naivePolicy)
+		_, err := replay.Run(t.Context(), replay.Options{Candidate: set, Inputs: []replay.Input{input}, Window: time.Second})
+		if err == nil || !strings.HasPrefix(err.Error(), "read events.gz: its gzip is cut off or damaged (") || !strings.Contains(err.Error(), "; hint: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // What is further out of order than the window is decided late, and said.
 func TestLateRecords(t *testing.T) {
 	lines := file([]asked{{noon, "a", "read", true}, {noon + 60_000, "a", "read", true}, {noon + 62_000, "a", "read", true}, {noon + 1000, "a", "read", true}})
