@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -177,6 +178,31 @@ func TestTopFits(t *testing.T) {
 						t.Fatalf("%s at %dx%d: %q", panes[p].name, width+1, height, line)
 					}
 				}
+			}
+		}
+	}
+}
+
+// The chosen row is on the screen however low it is, and how many rows are below it is true.
+func TestTopShowsTheChosenRow(t *testing.T) {
+	for _, chosen := range []int{0, 1, 15, 28, 29} {
+		for room := 3; room < 40; room++ { // a title, a row, and the note below
+			s := shown(nodeSnapshot())
+			s.row = chosen
+			last, more := -1, 0
+			marked := false
+			for _, line := range paneLines(&s, painter(false), 80, room) {
+				marked = marked || strings.HasPrefix(line, "> ")
+				fields := strings.Fields(line)
+				if len(fields) == 3 && fields[0] == "and" {
+					more, _ = strconv.Atoi(fields[1])
+				} else if strings.Contains(line, "api.rule-") {
+					last++
+				}
+			}
+			from := firstShown(chosen, 30, room-2)
+			if !marked || more > 0 && from+last+1+more != 30 {
+				t.Errorf("row %d in %d lines: marked %t, %d rows from %d on, and %d more", chosen, room, marked, last+1, from, more)
 			}
 		}
 	}

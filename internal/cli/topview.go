@@ -239,7 +239,7 @@ func paneLines(s *topState, paint func(sgr, text string) string, width, room int
 	room = max(room-1, 0) // for the title
 	from := firstShown(chosen, len(rows), room)
 	rows = rows[from:min(from+room, len(rows))]
-	if hidden := len(g.rows) - from - len(rows); hidden > 0 && room > 0 {
+	if hidden := len(g.rows) - from - len(rows); hidden > 0 && room > 1 {
 		rows[room-1] = paint(dim, fitted(fmt.Sprintf("and %d more", hidden+1), width))
 	}
 	lines = append([]string{title}, rows...)
@@ -253,8 +253,11 @@ func paneLines(s *topState, paint func(sgr, text string) string, width, room int
 const noMark = "  "
 
 // firstShown is the first of n rows that is shown where room is for fewer, so that the chosen one
-// is: below it one line may say how many more there are.
+// is: below it one line may say how many more there are, unless there is room for one row alone.
 func firstShown(chosen, n, room int) int {
+	if room == 1 {
+		return chosen
+	}
 	return max(min(chosen-room+2, n-room), 0)
 }
 
