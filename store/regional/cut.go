@@ -53,6 +53,16 @@ func (y *Layout) part(region string, n int64) int64 {
 	return int64(part)
 }
 
+// orMore says how large a limit is of which each region has a hit.
+func (y *Layout) orMore() string {
+	if y.Reserve < 1 {
+		return ""
+	}
+	smallest := slices.Min(slices.Collect(maps.Values(y.Weights)))
+	whole := (y.Total() + smallest - 1) / smallest
+	return fmt.Sprintf(" (of %d or more each region has a hit)", (whole*Million+y.Reserve-1)/y.Reserve)
+}
+
 // reserved returns how much of n is the reserve of any region.
 func (y *Layout) reserved(n int64) (sum int64) {
 	for region := range y.Weights {
@@ -90,7 +100,7 @@ func (y *Layout) CutFor(region string, l *limit.Limit) (Cut, error) {
 		least = min(least, own.Burst)
 	}
 	if least < 1 {
-		return Cut{}, fmt.Errorf("of %d hits the region %s has a reserve of none; hint: a larger limit, a larger reserve in the file of regions, or regions: each", min(l.Quota, l.Capacity()), region)
+		return Cut{}, fmt.Errorf("of %d hits the region %s has a reserve of none; hint: a larger limit%s, a larger reserve in the file of regions, or regions: each", min(l.Quota, l.Capacity()), region, y.orMore())
 	}
 	if l.Algorithm == limit.FixedWindow {
 		// The region's windows would begin at other instants than those of the home.

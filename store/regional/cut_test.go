@@ -30,6 +30,32 @@ func TestLimitsThatAreNotCut(t *testing.T) {
 	}
 }
 
+// TestSmallestLimit: the hint of a refusal names the smallest limit that is not refused in any region.
+func TestSmallestLimit(t *testing.T) {
+	for _, y := range []regional.Layout{
+		{Weights: map[string]int64{"a": 2, "b": 1, "c": 1}, Reserve: 100_000},
+		{Weights: map[string]int64{"a": 1}, Reserve: 1000},
+		{Weights: map[string]int64{"a": 3, "b": 2}, Reserve: 333_333},
+		{Weights: map[string]int64{"a": 1, "b": regional.MaxWeight}, Reserve: regional.MaxReserve},
+	} {
+		of := func(n int64) *limit.Limit {
+			return limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: n, Period: time.Hour})
+		}
+		var smallest int64
+		err := y.Check(of(1))
+		if err == nil {
+			t.Fatalf("%+v: 1 is not refused", y)
+		}
+		_, named, _ := strings.Cut(err.Error(), "(of ")
+		if _, scan := fmt.Sscanf(named, "%d or more each region has a hit)", &smallest); scan != nil {
+			t.Fatalf("%+v: %v", y, err)
+		}
+		if less, enough := y.Check(of(smallest-1)), y.Check(of(smallest)); less == nil || enough != nil {
+			t.Errorf("%+v: %d is named; of one less %v, of that %v", y, smallest, less, enough)
+		}
+	}
+}
+
 // TestReserveLooksBack: the reserve of a fixed window admits no more in any window, since the
 // clocks of regions do not agree on when one begins.
 func TestReserveLooksBack(t *testing.T) {
