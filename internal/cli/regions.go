@@ -39,17 +39,18 @@ func (*regionsStatusCmd) Help() string {
 
 A home is what rules with regions: leased lease from; the other regions are told what passes by
 rules with regions: shared. The exit code is 0 when all homes that are needed and all regions
-answer, 1 when nothing was heard of one for ten seconds (silent), and 2 when a node could not be
-asked; the others are shown all the same.`
+answer, 1 when nothing was heard of one for ten seconds (silent) or two nodes divide a limit in
+different ways, and 2 when a node could not be asked; the others are shown all the same.`
 }
 
-// Run asks the nodes one after the other; the answer is no when a home is silent.
+// Run asks the nodes one after the other; the answer is no when a home is silent, or nodes do not agree.
 func (c *regionsStatusCmd) Run(std *stdio) error {
 	nodes, err := c.all(context.Background())
 	if err != nil {
 		return &codeError{exitUsage, err}
 	}
-	var unanswering, silent []error
+	var unanswering, wrong []error
+	said := cuts{}
 	for i := range nodes {
 		r, raw, err := c.ask(&nodes[i])
 		if err != nil {
@@ -62,17 +63,20 @@ func (c *regionsStatusCmd) Run(std *stdio) error {
 		if err := c.print(std.out, r, raw, i > 0); err != nil {
 			return err
 		}
+		if err := said.differ(&r); err != nil {
+			wrong = append(wrong, err)
+		}
 		for _, region := range r.Deaf() {
-			silent = append(silent, fmt.Errorf("node %s cannot tell the region %s what passes; hint: headgate store doctor from where that node runs, with the URL of the store of that region in the file of --stores", oneLine(r.Node), oneLine(region)))
+			wrong = append(wrong, fmt.Errorf("node %s cannot tell the region %s what passes; hint: headgate store doctor from where that node runs, with the URL of the store of that region in the file of --stores", oneLine(r.Node), oneLine(region)))
 		}
 		for _, home := range r.Silent() {
-			silent = append(silent, fmt.Errorf("node %s does not hear the home %s; hint: headgate store doctor from where that node runs, with the URL of the home in the file of --stores", oneLine(r.Node), oneLine(home)))
+			wrong = append(wrong, fmt.Errorf("node %s does not hear the home %s; hint: headgate store doctor from where that node runs, with the URL of the home in the file of --stores", oneLine(r.Node), oneLine(home)))
 		}
 	}
-	switch all := errors.Join(append(unanswering, silent...)...); {
+	switch all := errors.Join(append(unanswering, wrong...)...); {
 	case unanswering != nil:
 		return &codeError{exitUsage, all}
-	case silent != nil:
+	case wrong != nil:
 		return &codeError{exitNo, all}
 	}
 	return nil

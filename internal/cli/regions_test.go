@@ -59,6 +59,14 @@ func TestRegionsTable(t *testing.T) {
 	}
 }
 
+// cutRegions is what a node says of a limit of which its home lends so many hits.
+func cutRegions(node string, lends int64) view.Regions {
+	return view.Regions{
+		Node: node, Region: "virginia", Peers: []view.RegionPeer{{Name: "home", State: view.PeerHeard}},
+		Rules: []view.RegionRule{{Rule: "api.paid", Peer: "home", State: view.RuleLeased, Limits: []view.RegionLimit{{Limit: "1000 per 1m", Home: lends, Reserve: 25}}}},
+	}
+}
+
 // The exit code says whether all homes are heard, and whether all nodes were asked.
 func TestRegionsStatusCodes(t *testing.T) {
 	answers := map[string]any{
@@ -68,6 +76,8 @@ func TestRegionsStatusCodes(t *testing.T) {
 		"/none":  view.Regions{Node: "c", Peers: []view.RegionPeer{}, Rules: []view.RegionRule{}},
 		"/deaf":  view.Regions{Node: "d", Region: "virginia", Peers: []view.RegionPeer{}, Told: farRegions().Told, Shared: farRegions().Shared},
 		"/looks": view.Regions{Node: "e", Region: "virginia", Onlooker: true, Peers: []view.RegionPeer{}, Told: []view.RegionTold{{Region: "frankfurt", State: view.PeerUnheard, Heard: -1}}},
+		"/cut":   cutRegions("f", 900),
+		"/cut2":  cutRegions("g", 500),
 		"/other": map[string]string{"hello": "world"},
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -95,6 +105,8 @@ func TestRegionsStatusCodes(t *testing.T) {
 		{"/ok /bad", "region frankfurt", "node gate-vir-1 does not hear the home archive", exitNo},
 		{"/bad", "region singapore: its store has not heard", "node gate-vir-1 cannot tell the region singapore what passes", exitNo},
 		{"/deaf", "SHARED RULE", "node d cannot tell the region singapore what passes", exitNo},
+		{"/ok /cut", "node f", "", exitOK},
+		{"/cut /cut2", "node g", "nodes f and g divide the limit of the rule api.paid (1000 per 1m) in different ways", exitNo},
 		{"/other", "", "does not say how its regions are", exitUsage},
 		{"/gone /bad", "region virginia", "/gone: the admin API answers 404", exitUsage},
 	} {
@@ -130,5 +142,33 @@ func TestTopTellsOfHomes(t *testing.T) {
 	}
 	if s.Overview.Health.Homes = (&view.State{Error: "no answer of the home archive"}); !has() {
 		t.Error(plain(&s))
+	}
+}
+
+// Nodes that divide a limit by different files let more pass together: that is no, and says which nodes.
+func TestRegionsOfDifferentFiles(t *testing.T) {
+	node := func(name, region, home string, lends, reserve int64) *view.Regions {
+		return &view.Regions{Node: name, Region: region, Rules: []view.RegionRule{{
+			Rule: "api.paid", Peer: home, Limits: []view.RegionLimit{{Limit: "1000 per 1m", Home: lends, Reserve: reserve, Others: 1000 - lends - reserve}},
+		}}}
+	}
+	first := node("a", "virginia", "home", 900, 25)
+	for says, other := range map[string]*view.Regions{
+		"":                                      node("b", "virginia", "home", 900, 25),
+		"the home home lends 500":               node("b", "singapore", "home", 500, 25),
+		"the home archive lends 900":            node("b", "singapore", "archive", 900, 25),
+		"by the second the reserve of virginia": node("b", "virginia", "home", 900, 50),
+	} {
+		said := cuts{}
+		if err := said.differ(first); err != nil {
+			t.Fatal(err)
+		}
+		err := said.differ(other)
+		if says == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+	if err := (cuts{}).differ(node("c", "frankfurt", "home", 900, 50)); err != nil {
+		t.Error(err)
 	}
 }
