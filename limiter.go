@@ -59,14 +59,11 @@ type Limiter struct {
 
 // New returns a Limiter. The caller keeps the store and closes it.
 func New(o Options) (*Limiter, error) {
-	if o.Store == nil {
-		return nil, errors.New("new limiter: no store; hint: memstore.New keeps the buckets in this process")
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("new limiter: %w", err)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.MaxWaiting < 0 || o.AnswersAwaited < 0 {
-		return nil, o.negative()
 	}
 	o.MaxWaiting = cmp.Or(o.MaxWaiting, defaultMaxWaiting)
 	l := &Limiter{
@@ -99,6 +96,19 @@ func New(o Options) (*Limiter, error) {
 	return l, nil
 }
 
+// validate says what New cannot work with.
+func (o *Options) validate() error {
+	switch {
+	case o.Store == nil:
+		return errors.New("no store; hint: memstore.New keeps the buckets in this process")
+	case o.MaxWaiting < 0:
+		return fmt.Errorf("MaxWaiting %d; hint: 0 is the default, %d", o.MaxWaiting, defaultMaxWaiting)
+	case o.AnswersAwaited < 0:
+		return fmt.Errorf("AnswersAwaited %v; hint: 0 is the default, %v", o.AnswersAwaited, once.Patience)
+	}
+	return nil
+}
+
 // Check decides requests[i] into responses[i]; the slices have the same length.
 // The verdict slices of the responses are reused. All requests go to the store
 // in one batch, in order: a later one sees what an earlier one was charged. A
@@ -115,14 +125,6 @@ func New(o Options) (*Limiter, error) {
 // can that of an http.Request, pass context.WithoutCancel of it, or clients choose who answers.
 func (l *Limiter) Check(ctx context.Context, requests []Request, responses []Response) error {
 	return l.check(ctx, requests, responses, &everyRight)
-}
-
-// negative says which of the numbers of o that are 0 or more is less.
-func (o *Options) negative() error {
-	if o.MaxWaiting < 0 {
-		return fmt.Errorf("new limiter: MaxWaiting %d; hint: 0 is the default, %d", o.MaxWaiting, defaultMaxWaiting)
-	}
-	return fmt.Errorf("new limiter: AnswersAwaited %v; hint: 0 is the default, %v", o.AnswersAwaited, once.Patience)
 }
 
 // check is Check for callers who have rights. Its error may be a *RightsError.
