@@ -182,6 +182,19 @@ func (s *Set) Domains() []string {
 // Rules returns all rules in the order of the files and of the lines in them.
 func (s *Set) Rules() []*Rule { return slices.Clone(s.spec.Rules) }
 
+// Rule returns the rule with that ID, nil where there is none; a nil Set has none.
+func (s *Set) Rule(id string) *Rule {
+	if s == nil {
+		return nil
+	}
+	for _, r := range s.spec.Rules {
+		if r.ID == id {
+			return r
+		}
+	}
+	return nil
+}
+
 // NumRules returns the number of rules.
 func (s *Set) NumRules() int { return len(s.spec.Rules) }
 

@@ -40,6 +40,14 @@ func TestNewSet(t *testing.T) {
 	if got := strings.Join(set.Domains(), " "); got != "a b" || set.NumRules() != 4 || set.Domain("c") != nil {
 		t.Errorf("domains %s with %d rules", got, set.NumRules())
 	}
+	for _, r := range set.Rules() {
+		if set.Rule(r.ID) != r {
+			t.Errorf("rule %s is not found by its ID", r.ID)
+		}
+	}
+	if set.Rule("gone") != nil || (*rules.Set)(nil).Rule("gone") != nil {
+		t.Error("a rule is found that is not there")
+	}
 	matches := set.Domain("a").AppendMatches(nil, []descriptor.Entry{{Key: "user", Value: "u"}, {Key: "op", Value: "write"}}, nil)
 	if !slices.ContainsFunc(matches, func(m rules.Matched) bool { return m.Rule == op.Rule }) {
 		t.Errorf("matched %v", matches)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -119,7 +118,7 @@ func (d ruleAdvice) recommend(c *call) (*answer, error) {
 	}
 	defer done()
 	set := d.Limiter.Rules()
-	rule := ruleOf(set, b.Rule)
+	rule := set.Rule(b.Rule)
 	if rule == nil {
 		return nil, fail(http.StatusNotFound, "there is no rule of that id in force")
 	}
@@ -137,18 +136,6 @@ func (d ruleAdvice) recommend(c *call) (*answer, error) {
 		}
 	}
 	return jsonAnswer(http.StatusOK, v)
-}
-
-// ruleOf returns the rule of an id, nil where there is none.
-func ruleOf(set *rules.Set, id string) *rules.Rule {
-	if set == nil {
-		return nil
-	}
-	all := set.Rules()
-	if i := slices.IndexFunc(all, func(r *rules.Rule) bool { return r.ID == id }); i >= 0 {
-		return all[i]
-	}
-	return nil
 }
 
 // advise recommends by what nodes remember, and notes in v which nodes these are.

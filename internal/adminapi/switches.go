@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/internal/strictjson"
-	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -109,8 +107,7 @@ func (b switchRoutes) known(id string) *bool {
 	if b.Limiter == nil {
 		return nil
 	}
-	set := b.Limiter.Rules()
-	known := set != nil && slices.ContainsFunc(set.Rules(), func(r *rules.Rule) bool { return r.ID == id })
+	known := b.Limiter.Rules().Rule(id) != nil
 	return &known
 }
 
@@ -119,8 +116,8 @@ func (b switchRoutes) sensitive(id string) bool {
 	if id == "" || b.Limiter == nil {
 		return false
 	}
-	set := b.Limiter.Rules()
-	return set != nil && slices.ContainsFunc(set.Rules(), func(r *rules.Rule) bool { return r.ID == id && r.Sensitive })
+	rule := b.Limiter.Rules().Rule(id)
+	return rule != nil && rule.Sensitive
 }
 
 // list answers with a page of switches.

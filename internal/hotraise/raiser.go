@@ -108,7 +108,7 @@ func (r *Raiser) Hot(rule string, key []byte) {
 	if r == nil {
 		return
 	}
-	found := ruleOf(r.o.Rules(), rule)
+	found := r.o.Rules().Rule(rule)
 	if found == nil || found.HotRaise.By == 0 || found.Sensitive {
 		return
 	}
@@ -124,18 +124,6 @@ func (r *Raiser) Hot(rule string, key []byte) {
 	}
 	r.mu.Unlock()
 	r.wake.Give()
-}
-
-// ruleOf returns the rule of a set with an ID, nil if there is none.
-func ruleOf(set *rules.Set, id string) *rules.Rule {
-	if set == nil {
-		return nil
-	}
-	list := set.Rules()
-	if i := slices.IndexFunc(list, func(r *rules.Rule) bool { return r.ID == id }); i >= 0 {
-		return list[i]
-	}
-	return nil
 }
 
 // List returns the raises that are in force now, the oldest first.
@@ -266,7 +254,7 @@ func covers(there, all raises) bool {
 func (r *Raiser) add(all raises, waiting map[Key]hot, now time.Time) (added []Raise, full []string) {
 	set := r.o.Rules()
 	for key, h := range waiting {
-		rule := ruleOf(set, h.rule)
+		rule := set.Rule(h.rule)
 		if _, there := all[key]; there || rule == nil || rule.HotRaise.By == 0 || rule.Sensitive || len(rule.ID) > maxRule {
 			continue
 		}
