@@ -9,7 +9,6 @@ import (
 	"unsafe"
 
 	"github.com/headgate/headgate/internal/resp"
-
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )

@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 
 	"github.com/headgate/headgate/internal/resp"
-
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/resp"
-
 	"github.com/headgate/headgate/store/redisstore/conn"
 )
 

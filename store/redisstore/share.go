@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/resp"
-
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )

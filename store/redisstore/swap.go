@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/resp"
-
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/coalesce"
 	"github.com/headgate/headgate/store/redisstore/conn"

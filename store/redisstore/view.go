@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/headgate/headgate/internal/resp"
-
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
 )

@@ -10,9 +10,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/headgate/headgate/internal/resp"
-
 	"github.com/headgate/headgate/internal/credentials"
+	"github.com/headgate/headgate/internal/resp"
 	"github.com/headgate/headgate/store"
 )
 
