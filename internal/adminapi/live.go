@@ -78,7 +78,7 @@ var topics = [...]topic{
 		of := func(by string) view.TopKeys {
 			return unnamedKeys(w.TopKeys(KeyQuestion{By: by, Most: defaultKeys, Fleet: true}), names)
 		}
-		return view.BothTopKeys{Total: of(byTotal), Denied: of(byDenied)}
+		return view.BothTopKeys{Total: of(view.ByTotal), Denied: of(view.ByDenied)}
 	}},
 	{"fleet", 5, func(w *Watch) bool { return w.Fleet != nil }, func(w *Watch, _ bool) any { return unnamedFleet(w.Fleet()) }},
 }

@@ -46,7 +46,7 @@ func (n node) routes() []route {
 			method: http.MethodGet, path: "keys", scope: Read, local: true, serve: n.keys, id: "listTopKeys", summary: "List the keys with the most requests of late",
 			about: namesAbout,
 			query: []parameter{
-				{"by", "By what they are ordered.", schema{"type": "string", "enum": []any{byTotal, byDenied}, "default": byTotal}},
+				{"by", "By what they are ordered.", schema{"type": "string", "enum": []any{view.ByTotal, view.ByDenied}, "default": view.ByTotal}},
 				{"rule", "Only of the rule with this id.", schema{"type": "string"}},
 				{"limit", "How many at most.", schema{"type": "integer", "minimum": 1, "maximum": maxKeys, "default": defaultKeys}},
 				{"fleet", "Those of all nodes.", schema{"type": "boolean", "default": false}},
@@ -183,17 +183,14 @@ func (n node) fleet(c *call) (*answer, error) {
 	return jsonAnswer(http.StatusOK, unnamedFleet(n.Watch.Fleet()))
 }
 
-// Orders of keys.
-const byTotal, byDenied = "total", "denied"
-
 // keys answers with the keys that have the most requests of late.
 func (n node) keys(c *call) (*answer, error) {
-	q := KeyQuestion{By: byTotal, Most: int(c.number("limit", 1, maxKeys, defaultKeys))}
+	q := KeyQuestion{By: view.ByTotal, Most: int(c.number("limit", 1, maxKeys, defaultKeys))}
 	if query := c.request.URL.Query(); query.Has("by") {
 		q.By = query.Get("by")
 	}
-	if q.By != byTotal && q.By != byDenied {
-		c.refuse(badField(http.StatusBadRequest, "by", "neither %s nor %s", byTotal, byDenied))
+	if q.By != view.ByTotal && q.By != view.ByDenied {
+		c.refuse(badField(http.StatusBadRequest, "by", "neither %s nor %s", view.ByTotal, view.ByDenied))
 	}
 	q.Rule, q.Fleet, q.Node = c.filterText("rule"), c.flag("fleet"), c.filterText("node")
 	if q.Node != "" && q.Fleet {

@@ -56,7 +56,7 @@ type FleetQuestion struct {
 	Node string
 }
 
-// KeyQuestion asks for up to Most keys by "total" or "denied".
+// KeyQuestion asks for up to Most keys by view.ByTotal or view.ByDenied.
 type KeyQuestion struct {
 	By   string
 	Most int

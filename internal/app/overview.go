@@ -54,7 +54,7 @@ func (w *watching) state() view.Node {
 		Identity: w.node, At: time.Now(), ConfigVersion: r.Rules.Version, ConfigAt: r.Rules.LoadedAt,
 		Ready: r.Ready, Degraded: r.Degraded, Draining: r.Draining,
 		Requests: o.Requests, Rates: o.Rates, Latency: o.Latency, HashedBy: w.hashedBy(),
-		TopTotal: w.nameless("total"), TopDenied: w.nameless("denied"),
+		TopTotal: w.nameless(view.ByTotal), TopDenied: w.nameless(view.ByDenied),
 		Rules: o.Rules, RulesMore: o.RulesMore, Tiers: o.Tiers[:min(len(o.Tiers), nodes.MaxTiers)],
 		Switches: len(held), SwitchesDigest: switchesDigest(held), Settings: w.settings,
 	}

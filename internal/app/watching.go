@@ -301,7 +301,7 @@ func (w *watching) topKeys(q adminapi.KeyQuestion) view.TopKeys {
 func (w *watching) keysOf(by, name string) (lists [][]view.TopKey) {
 	type identity struct{ rule, hash string }
 	seen := map[identity]string{}
-	for _, own := range [][]view.TopKey{w.keys.Top("total", "", math.MaxInt), w.keys.Top("denied", "", math.MaxInt)} {
+	for _, own := range [][]view.TopKey{w.keys.Top(view.ByTotal, "", math.MaxInt), w.keys.Top(view.ByDenied, "", math.MaxInt)} {
 		for i := range own {
 			seen[identity{own[i].Rule, own[i].Hash}] = own[i].Key
 		}

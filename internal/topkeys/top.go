@@ -8,14 +8,8 @@ import (
 	"github.com/headgate/headgate/internal/view"
 )
 
-// What lists of keys are ordered by: view.TopKeys.By.
-const (
-	ByTotal  = "total"
-	ByDenied = "denied"
-)
-
-// Top returns the n keys with the most requests (ByTotal, which anything else is taken
-// for too) or denials (ByDenied), the first one first, of one rule or, where rule is "",
+// Top returns the n keys with the most requests (view.ByTotal, which anything else is
+// taken for too) or denials (view.ByDenied), the first one first, of one rule or, where rule is "",
 // of all.
 func (t *Tracker) Top(by, rule string, n int) []view.TopKey {
 	n = min(n, int(t.maxRules)*t.perRule)
@@ -109,7 +103,7 @@ func (c *candidate) counts(key *view.TopKey, by string) (domain string, ok bool)
 	}
 	*key = view.TopKey{Rule: c.keys.id, Key: string(slot.Text), Error: slot.Over, Unlisted: order.Floor()}
 	key.Total, key.Denied = slot.Count, slot.Count
-	if by == ByDenied {
+	if by == view.ByDenied {
 		if other := c.keys.mu.keys.total.Find(c.hash); other != nil {
 			key.Total = max(other.Count, slot.Count)
 		}
@@ -124,7 +118,7 @@ func (c *candidate) counts(key *view.TopKey, by string) (domain string, ok bool)
 
 // by returns the summary of one order.
 func (c *counted) by(by string) *heavy.Summary {
-	if by == ByDenied {
+	if by == view.ByDenied {
 		return &c.denied
 	}
 	return &c.total
@@ -138,7 +132,7 @@ func compare(by string, a, b *view.TopKey) int {
 
 // countOf returns the count that a list is ordered by.
 func countOf(by string, key *view.TopKey) float64 {
-	if by == ByDenied {
+	if by == view.ByDenied {
 		return key.Denied
 	}
 	return key.Total

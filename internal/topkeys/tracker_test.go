@@ -147,10 +147,10 @@ func TestWhatCounts(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := lines(seen.Top(ByTotal, "", 10)); got != tt.total {
+			if got := lines(seen.Top(view.ByTotal, "", 10)); got != tt.total {
 				t.Errorf("by total:\n%s\nwant\n%s", got, tt.total)
 			}
-			if got := lines(seen.Top(ByDenied, "", 10)); got != tt.denied {
+			if got := lines(seen.Top(view.ByDenied, "", 10)); got != tt.denied {
 				t.Errorf("by denied:\n%s\nwant\n%s", got, tt.denied)
 			}
 		})
@@ -171,13 +171,13 @@ func TestVerdictsThatDoNotCount(t *testing.T) {
 		change(&a.resp.Verdicts[0])
 		a.decided(seen, "a", false)
 		want := map[string]int{"guessed": 1}[name]
-		if total, denied := seen.Top(ByTotal, "", 9), seen.Top(ByDenied, "", 9); len(total) != want || len(denied) != 0 {
+		if total, denied := seen.Top(view.ByTotal, "", 9), seen.Top(view.ByDenied, "", 9); len(total) != want || len(denied) != 0 {
 			t.Errorf("%s: %v, %v", name, total, denied)
 		}
 	}
 	seen := tracker(set, 8)
 	seen.Decided(nil, &headgate.Response{Verdicts: make([]headgate.Verdict, 1)}, 0) // of a decision that panicked
-	if list := seen.Top(ByTotal, "", 9); len(list) != 0 {
+	if list := seen.Top(view.ByTotal, "", 9); len(list) != 0 {
 		t.Errorf("%v", list)
 	}
 }
@@ -205,7 +205,7 @@ func TestTopAgainstExactCounts(t *testing.T) {
 			truth[rule+" user:"+key], sum[rule] = c, s
 		}
 		n := rapid.IntRange(0, 50).Draw(t, "n")
-		for _, by := range []string{ByTotal, ByDenied} {
+		for _, by := range []string{view.ByTotal, view.ByDenied} {
 			list := seen.Top(by, "", n)
 			if len(list) > n {
 				t.Fatalf("%d keys, asked for %d", len(list), n)
@@ -216,7 +216,7 @@ func TestTopAgainstExactCounts(t *testing.T) {
 				key := &list[i]
 				real := truth[key.Rule+" "+key.Key]
 				got, want := key.Total, real.total
-				if by == ByDenied {
+				if by == view.ByDenied {
 					got, want = key.Denied, real.denied
 				}
 				if math.Abs(got-want) > key.Error {
@@ -234,7 +234,7 @@ func TestTopAgainstExactCounts(t *testing.T) {
 			for name, real := range truth {
 				rule, _, _ := strings.Cut(name, " ")
 				c, all := real.total, sum[rule].total
-				if by == ByDenied {
+				if by == view.ByDenied {
 					c, all = real.denied, sum[rule].denied
 				}
 				if !listed[name] && len(list) < n && c > all/float64(perRule) {
@@ -262,7 +262,7 @@ func TestMergeAgainstExactCounts(t *testing.T) {
 	set := load(t, twoRules)
 	hasher := keyname.Random()
 	rapid.Check(t, func(t *rapid.T) {
-		by := rapid.SampledFrom([]string{ByTotal, ByDenied}).Draw(t, "by")
+		by := rapid.SampledFrom([]string{view.ByTotal, view.ByDenied}).Draw(t, "by")
 		truth, names := map[string]float64{}, map[string]string{}
 		var lists [][]view.TopKey
 		for range rapid.IntRange(0, 4).Draw(t, "nodes") {
@@ -271,7 +271,7 @@ func TestMergeAgainstExactCounts(t *testing.T) {
 			for range rapid.IntRange(0, 100).Draw(t, "decisions") {
 				rule := set.Rules()[rapid.IntRange(0, 1).Draw(t, "rule")]
 				user := strconv.Itoa(rapid.IntRange(0, rapid.IntRange(0, 30).Draw(t, "most")).Draw(t, "user"))
-				newAsked(rule).decided(seen, user, by == ByTotal)
+				newAsked(rule).decided(seen, user, by == view.ByTotal)
 				id := rule.ID + " " + hasher.Hash("d", "user:"+user)
 				truth[id]++
 				names[id] = user
@@ -311,14 +311,14 @@ func TestMergeAgainstExactCounts(t *testing.T) {
 func TestMergeOfAFewKeysIsExact(t *testing.T) {
 	a := []view.TopKey{{Rule: "r", Hash: "1", Key: "user:a", Total: 10, Denied: 1}, {Rule: "r", Hash: "2", Total: 3}}
 	b := []view.TopKey{{Rule: "s", Hash: "1", Total: 7}, {Rule: "r", Hash: "1", Total: 5, Denied: 2}}
-	got := Merge(ByTotal, 10, a, b, nil)
+	got := Merge(view.ByTotal, 10, a, b, nil)
 	if text := fmt.Sprint(got); text != "[{r 1 user:a 15 3 0 0} {s 1  7 0 0 0} {r 2  3 0 0 0}]" {
 		t.Error(text)
 	}
-	if got := Merge(ByDenied, 1, a, b); len(got) != 1 || got[0].Denied != 3 {
+	if got := Merge(view.ByDenied, 1, a, b); len(got) != 1 || got[0].Denied != 3 {
 		t.Error(got)
 	}
-	if got, err := json.Marshal(Merge(ByTotal, -1, a)); err != nil || string(got) != "[]" {
+	if got, err := json.Marshal(Merge(view.ByTotal, -1, a)); err != nil || string(got) != "[]" {
 		t.Error(string(got), err)
 	}
 }
@@ -330,7 +330,7 @@ func TestHostileKeys(t *testing.T) {
 	for _, user := range []string{"a\nb\x1b[2J\x00", "</script><script>alert(1)</script>", "\xff\xfe\u202e\u2028\u0085", strings.Repeat("é", 40_000)} {
 		a.decided(seen, user, false)
 	}
-	for _, key := range seen.Top(ByDenied, "", 9) {
+	for _, key := range seen.Top(view.ByDenied, "", 9) {
 		if len(key.Key) > keyname.MaxText || !utf8.ValidString(key.Key) || strings.ContainsAny(key.Key, "\x00\n\x1b\u202e\u2028\u0085") {
 			t.Errorf("%.80q", key.Key)
 		}
@@ -338,7 +338,7 @@ func TestHostileKeys(t *testing.T) {
 	memory := []byte("first")
 	a.decided(seen, unsafe.String(&memory[0], len(memory)), false)
 	copy(memory, "other")
-	if got := lines(seen.Top(ByDenied, "", 9)); !strings.Contains(got, "user:first") || strings.Contains(got, "other") {
+	if got := lines(seen.Top(view.ByDenied, "", 9)); !strings.Contains(got, "user:first") || strings.Contains(got, "other") {
 		t.Errorf("%.200s", got)
 	}
 }
@@ -352,7 +352,7 @@ func TestHashes(t *testing.T) {
 		seen.Decided(&req, &headgate.Response{Allowed: true, Verdicts: []headgate.Verdict{{Limit: limit.Must(limit.PerHour(1)), Hits: 1, Decision: limit.Decision{Allowed: true}}}}, 0)
 	}
 	got := map[string]bool{}
-	for _, key := range seen.Top(ByTotal, callerRule, 9) {
+	for _, key := range seen.Top(view.ByTotal, callerRule, 9) {
 		got[key.Hash] = true
 	}
 	if len(got) != 2 || !got[hasher.Hash("d", "k:v")] || !got[hasher.Hash("e", "k:v")] {
@@ -430,7 +430,7 @@ func TestManyAtOnce(t *testing.T) {
 			seen.SetRules(set)
 			seen.NewKeys()
 			seen.Stats()
-			seen.Top(ByDenied, "", 5)
+			seen.Top(view.ByDenied, "", 5)
 		}
 	})
 	all.Wait()
@@ -483,6 +483,6 @@ func BenchmarkTop(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		seen.Top(ByTotal, "", 50)
+		seen.Top(view.ByTotal, "", 50)
 	}
 }

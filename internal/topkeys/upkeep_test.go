@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/view"
 )
 
 // interval returns how many requests a sample stands for.
@@ -49,7 +50,7 @@ func TestSampledCounts(t *testing.T) {
 	if most < 10 || seen.Stats().Seen > decisions/4 {
 		t.Fatalf("one of %v was looked at, %+v", most, seen.Stats())
 	}
-	list := seen.Top(ByTotal, "d.user", 3)
+	list := seen.Top(view.ByTotal, "d.user", 3)
 	if len(list) != 3 {
 		t.Fatalf("%v", list)
 	}
@@ -72,7 +73,7 @@ func TestOneDenialIsSeenInAFlood(t *testing.T) {
 	}
 	a.decided(seen, "one", false)
 	// By chance it is among the samples of all requests too, and stands for others there.
-	if list := seen.Top(ByDenied, "", 9); len(list) != 1 || list[0].Key != "user:one" || list[0].Denied != 1 {
+	if list := seen.Top(view.ByDenied, "", 9); len(list) != 1 || list[0].Key != "user:one" || list[0].Denied != 1 {
 		t.Errorf("%v", list)
 	}
 	if k := seen.total.interval(); k < 16 {
@@ -214,11 +215,11 @@ func TestCountsFade(t *testing.T) {
 		}
 	}
 	pass(HalfLife)
-	if list := seen.Top(ByDenied, "", 9); len(list) != 1 || math.Abs(list[0].Denied-32) > 0.01 || math.Abs(list[0].Total-32) > 0.01 {
+	if list := seen.Top(view.ByDenied, "", 9); len(list) != 1 || math.Abs(list[0].Denied-32) > 0.01 || math.Abs(list[0].Total-32) > 0.01 {
 		t.Fatalf("%v", list)
 	}
 	pass(9 * HalfLife)
-	if list := seen.Top(ByDenied, "", 9); len(list) != 0 || seen.Stats().Tracked != 0 {
+	if list := seen.Top(view.ByDenied, "", 9); len(list) != 0 || seen.Stats().Tracked != 0 {
 		t.Errorf("%v, %+v", list, seen.Stats())
 	}
 	if n := seen.counted.Load(); n != 0 {
@@ -226,7 +227,7 @@ func TestCountsFade(t *testing.T) {
 	}
 	seen.tick(now, -time.Hour) // a clock that steps back
 	a.decided(seen, "a", false)
-	if list := seen.Top(ByTotal, "", 9); len(list) != 1 || list[0].Total != 1 {
+	if list := seen.Top(view.ByTotal, "", 9); len(list) != 1 || list[0].Total != 1 {
 		t.Errorf("%v", list)
 	}
 }
@@ -276,17 +277,17 @@ descriptors:
 	for _, rule := range next.Rules() {
 		newAsked(rule).decided(seen, "a", true)
 	}
-	if got := lines(seen.Top(ByTotal, "", 9)); got != "d.user user:a 3/0\nd.new user:a 1/0" {
+	if got := lines(seen.Top(view.ByTotal, "", 9)); got != "d.user user:a 3/0\nd.new user:a 1/0" {
 		t.Error(got)
 	}
-	if got := lines(seen.Top(ByTotal, "d.new", 9)); got != "d.new user:a 1/0" {
+	if got := lines(seen.Top(view.ByTotal, "d.new", 9)); got != "d.new user:a 1/0" {
 		t.Error(got)
 	}
-	if got := seen.Top(ByTotal, "d.route", 9); len(got) != 0 {
+	if got := seen.Top(view.ByTotal, "d.route", 9); len(got) != 0 {
 		t.Error(got)
 	}
 	seen.SetRules(nil)
-	if n := seen.counted.Load(); n != 0 || len(seen.Top(ByTotal, "", 9)) != 0 {
+	if n := seen.counted.Load(); n != 0 || len(seen.Top(view.ByTotal, "", 9)) != 0 {
 		t.Errorf("%d rules have summaries, and there are none", n)
 	}
 }
@@ -316,12 +317,12 @@ func TestQuietRulesGiveWay(t *testing.T) {
 			t.Fatalf("%d rules have summaries", n)
 		}
 	}
-	if keys := seen.NewKeys(); len(keys) != room || seen.Top(ByTotal, "d.k5", 1) == nil {
+	if keys := seen.NewKeys(); len(keys) != room || seen.Top(view.ByTotal, "d.k5", 1) == nil {
 		t.Errorf("%v", keys)
 	} else if _, ok := keys["d.k5"]; !ok {
 		t.Errorf("the busiest rule has no summary: %v", keys)
 	}
-	if list := seen.Top(ByTotal, "d.k4", 1); len(list) != 1 {
+	if list := seen.Top(view.ByTotal, "d.k4", 1); len(list) != 1 {
 		t.Errorf("%v", list)
 	}
 }

@@ -59,9 +59,9 @@ type Node struct {
 	Tiers     []Tier `json:"tiers"`
 }
 
-// Top returns the keys with the most requests by "total" or "denied".
+// Top returns the keys with the most requests by ByTotal or ByDenied.
 func (n *Node) Top(by string) []TopKey {
-	if by == "denied" {
+	if by == ByDenied {
 		return n.TopDenied
 	}
 	return n.TopTotal

@@ -2,11 +2,17 @@ package view
 
 // TopKeys are the keys with the most requests, of one order.
 type TopKeys struct {
-	By   string   `json:"by"` // total or denied
+	By   string   `json:"by"` // ByTotal or ByDenied
 	Keys []TopKey `json:"keys"`
 	// Nodes is how many nodes the counts are of.
 	Nodes int `json:"nodes"`
 }
+
+// The orders of lists of keys: most requests first, or most denials.
+const (
+	ByTotal  = "total"
+	ByDenied = "denied"
+)
 
 // BothTopKeys are the keys with the most requests, in both orders.
 type BothTopKeys struct {
