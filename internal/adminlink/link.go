@@ -65,11 +65,6 @@ func New(o Options) (*Link, error) {
 // Close ends the connections that nobody uses.
 func (l *Link) Close() { l.transport.CloseIdleConnections() }
 
-// Address returns the address that is asked first.
-func (l *Link) Address() string {
-	return l.options.URLs[int(l.current.Load())%len(l.options.URLs)].Host
-}
-
 // Next has another address asked first: what the one in use says is of no use.
 func (l *Link) Next() { l.current.Add(1) }
 

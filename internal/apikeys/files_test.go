@@ -94,7 +94,7 @@ func TestListKeepsWhatItHas(t *testing.T) {
 		if changed || err == nil || strings.Contains(err.Error(), "abc123") || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %t, %v", about, changed, err)
 		}
-		if !l.Known(name) || l.Len() != 1 {
+		if !l.Known(name) {
 			t.Errorf("%s: the key is not known any more", about)
 		}
 	}

@@ -117,6 +117,3 @@ func (l *List) Known(name string) bool {
 
 // Unsure implements Known: the file says all.
 func (l *List) Unsure(string) bool { return false }
-
-// Len returns how many keys are known.
-func (l *List) Len() int { return len(*l.names.Load()) }

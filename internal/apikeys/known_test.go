@@ -26,7 +26,7 @@ func TestListIsReadAgain(t *testing.T) {
 	}
 	write("# ours", "", h.APIKey("a"), "  hash:"+h.APIKey("b")+"  ")
 	l, err := LoadList(path)
-	if err != nil || l.Len() != 2 || !l.Known(h.APIKey("a")) || !l.Known(h.APIKey("b")) || l.Known(h.APIKey("c")) || l.Unsure(h.APIKey("c")) {
+	if err != nil || !l.Known(h.APIKey("a")) || !l.Known(h.APIKey("b")) || l.Known(h.APIKey("c")) || l.Unsure(h.APIKey("c")) {
 		t.Fatalf("%+v, %v", l, err)
 	}
 	if changed, err := l.Reload(); changed || err != nil {

@@ -22,7 +22,7 @@ const manyDimensions = 4
 // that one client brings on all, thresholds and limits that are never reached
 // before others, and values of tenants that go without their quota. All are warnings, sorted by place.
 func Check(s *rules.Set) []rules.Diagnostic {
-	l := linter{set: s, diagnostics: s.Warnings()}
+	l := linter{diagnostics: s.Warnings()}
 	for _, name := range s.Domains() {
 		d := s.Domain(name)
 		l.level(d, &d.Root)
@@ -45,7 +45,6 @@ func Check(s *rules.Set) []rules.Diagnostic {
 }
 
 type linter struct {
-	set         *rules.Set
 	diagnostics []rules.Diagnostic
 	comparisons int // of patterns, so far
 }

@@ -88,18 +88,17 @@ func (c *caller) oneTag(takes []store.Take) (tag int, ok bool) {
 }
 
 // run makes a script call on behalf of the bucket with that hash, which says
-// where in a cluster it goes: all keys of the body begin with prefix(hash). It
-// returns the instant of Redis's clock at which the body was decided, or a
-// *store.Error. A body of several keys fails while their slot is being moved.
-func (c *caller) run(ctx context.Context, script *script, body body, hash keyHash, deadline time.Time) (limit.Micros, error) {
+// where in a cluster it goes: all keys of the body begin with prefix(hash). Its
+// error is a *store.Error. A body of several keys fails while their slot is being moved.
+func (c *caller) run(ctx context.Context, script *script, body body, hash keyHash, deadline time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	k := call{caller: c, script: script, body: body, tag: c.tag(hash), deadline: deadline}
 	k.run(ctx)
 	if errors.Is(k.err, conn.ErrApart) {
-		return 0, c.options.Fault("take", k.err)
+		return c.options.Fault("take", k.err)
 	}
-	return k.now, k.err
+	return k.err
 }
 
 // faultOf makes err, of a call, one of what was asked for.

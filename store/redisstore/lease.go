@@ -115,7 +115,7 @@ func (s *Store) leaseInTurn(ctx context.Context, requests []store.LeaseRequest, 
 func (s *Store) leaseCall(ctx context.Context, requests []store.LeaseRequest, grants []store.Grant, of []int, deadline time.Time) {
 	hash := hashOf(requests[of[0]].Key)
 	body := &leaseBody{prefix: s.prefix(hash), requests: requests, grants: grants, of: of, packs: s.packs.Load()}
-	_, err := s.run(ctx, leaseScript, body, hash, deadline)
+	err := s.run(ctx, leaseScript, body, hash, deadline)
 	if err == nil {
 		return
 	}

@@ -14,7 +14,7 @@ import (
 // askFirst makes a call about what lies under the first tag, within budget.
 func (s *Store) askFirst(ctx context.Context, op string, asked *script, b *plain, budget time.Duration) error {
 	// The hash that is all zeros leads to the first tag.
-	if _, err := s.run(ctx, asked, b, keyHash{}, conn.Within(ctx, budget)); err != nil {
+	if err := s.run(ctx, asked, b, keyHash{}, conn.Within(ctx, budget)); err != nil {
 		return s.faultOf(op, err)
 	}
 	return nil

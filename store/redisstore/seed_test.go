@@ -75,7 +75,7 @@ func TestSeedMerges(t *testing.T) {
 			remembered{hash: hash, kind: known.Kind, a: known.A, b: known.B, c: known.C, period: l.PeriodMicros()}, time.Minute,
 		}}}
 		for range 2 { // doing it again changes nothing
-			if _, err := s.run(t.Context(), seedScript, body, hash, time.Now().Add(patient)); err != nil {
+			if err := s.run(t.Context(), seedScript, body, hash, time.Now().Add(patient)); err != nil {
 				t.Fatal(err)
 			}
 			got, err := s.Lookup(t.Context(), key)
@@ -110,7 +110,7 @@ func TestSeedMergesBans(t *testing.T) {
 			body := &seedBody{prefix: s.prefix(hash), seeds: []seed{{
 				remembered{hash: hash, kind: known.Kind, a: known.A, b: known.B, c: known.C, period: l.PeriodMicros()}, time.Minute,
 			}}}
-			if _, err := s.run(t.Context(), seedScript, body, hash, time.Now().Add(patient)); err != nil {
+			if err := s.run(t.Context(), seedScript, body, hash, time.Now().Add(patient)); err != nil {
 				t.Fatal(err)
 			}
 			if got, want := command(t, s, "GET", s.Name(key)), textOf(limit.Merge(l, stored, known)); got != want {
@@ -129,7 +129,7 @@ func TestSeedLeavesOthersAlone(t *testing.T) {
 	for _, value := range []string{"", "4abcdefg", "3 1780315200000000 1000 1 2 3", "1 x y z", "9abcdefghijklmn", "10 1 1", strings.Repeat("9", 100)} {
 		command(t, s, "SET", s.Name(key), value, "PX", "90000")
 		body := &seedBody{prefix: s.prefix(hash), seeds: []seed{{remembered{hash: hash, kind: 2, a: 60_000_000, b: 3}, time.Minute}}}
-		if _, err := s.run(t.Context(), seedScript, body, hash, time.Now().Add(patient)); err != nil {
+		if err := s.run(t.Context(), seedScript, body, hash, time.Now().Add(patient)); err != nil {
 			t.Fatal(err)
 		}
 		if got := command(t, s, "GET", s.Name(key)); got != value {

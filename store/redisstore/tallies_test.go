@@ -143,7 +143,7 @@ func TestSeedMergesTallies(t *testing.T) {
 			remembered{hash: hash, kind: known.Kind, a: known.A, b: known.B, c: known.C, period: time.Hour.Microseconds()}, time.Minute,
 		}}}
 		for range 2 { // doing it again changes nothing
-			if _, err := s.run(t.Context(), seedScript, body, hash, time.Now().Add(patient)); err != nil {
+			if err := s.run(t.Context(), seedScript, body, hash, time.Now().Add(patient)); err != nil {
 				t.Fatal(err)
 			}
 			got, err := s.Lookup(t.Context(), key)
@@ -197,7 +197,7 @@ func TestSeededTalliesGoOnLimiting(t *testing.T) {
 	body := &seedBody{prefix: s.prefix(hash), seeds: []seed{{
 		remembered{hash: hash, kind: known.Kind, a: known.A, b: known.B, c: known.C, period: bucket.PeriodMicros()}, time.Hour,
 	}}}
-	if _, err := s.run(t.Context(), seedScript, body, hash, time.Now().Add(patient)); err != nil {
+	if err := s.run(t.Context(), seedScript, body, hash, time.Now().Add(patient)); err != nil {
 		t.Fatal(err)
 	}
 	after := command(t, s, "GET", s.Name(key))

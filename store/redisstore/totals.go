@@ -65,7 +65,7 @@ func (s *Store) Import(ctx context.Context, totals []store.Total, results []stor
 func (s *Store) importCall(ctx context.Context, totals []store.Total, results []store.Result, of []int, deadline time.Time) {
 	hash := hashOf(totals[of[0]].Key)
 	body := &importBody{prefix: s.prefix(hash), totals: totals, results: results, of: of, packs: s.packs.Load()}
-	_, err := s.run(ctx, importScript, body, hash, deadline)
+	err := s.run(ctx, importScript, body, hash, deadline)
 	switch {
 	case err == nil:
 	case len(of) > 1 && (errors.Is(err, conn.ErrApart) || conn.IsWrongType(err)):
