@@ -378,15 +378,7 @@ func keyOf(req *Request, i int, share *tenant.KeyCap) string {
 	if share == nil {
 		return ""
 	}
-	if value := factNamed(req.Descriptors[i].Entries, share.Entry); value != "" {
-		return value
-	}
-	for i := range req.Descriptors {
-		if value := factNamed(req.Descriptors[i].Entries, share.Entry); value != "" {
-			return value
-		}
-	}
-	return ""
+	return req.valueOf(share.Entry, i)
 }
 
 // askNotes appends the notes on what is asked in place of quotas. They hold nothing back.

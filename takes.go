@@ -218,7 +218,7 @@ func cost(r *rules.Rule, req *Request, i int, hits int64) int64 {
 	if r.Cost.Source == rules.CostEntry {
 		facts = req.Descriptors[i].Entries
 	}
-	return r.Cost.Of(factNamed(facts, r.Cost.Name))
+	return r.Cost.Of(descriptor.ValueOf(facts, r.Cost.Name))
 }
 
 // alwaysHits is what a request costs a rule that no descriptor reaches: as much
@@ -231,14 +231,14 @@ func alwaysHits(req *Request) int64 {
 	return most
 }
 
-// factNamed returns the value of the entry with that key, "" if there is none.
-func factNamed(facts []descriptor.Entry, name string) string {
-	for i := range facts {
-		if facts[i].Key == name {
-			return facts[i].Value
-		}
+// valueOf returns the value of the entry with that key in descriptor i of r, or else in the
+// first one that has one; "" where none has.
+func (r *Request) valueOf(key string, i int) string {
+	value := descriptor.ValueOf(r.Descriptors[i].Entries, key)
+	for j := 0; value == "" && j < len(r.Descriptors); j++ {
+		value = descriptor.ValueOf(r.Descriptors[j].Entries, key)
 	}
-	return ""
+	return value
 }
 
 // sustainedHoldFor is the HoldFor of a request whose time in flight counts but
@@ -314,15 +314,10 @@ func holdFor(r *rules.Rule, req *Request, i int) limit.Hold {
 	if req.Hold != 0 || r.HoldEntry == "" {
 		return req.Hold
 	}
-	if !r.Always {
-		return limit.HoldOf(factNamed(req.Descriptors[i].Entries, r.HoldEntry))
+	if r.Always {
+		return limit.HoldOf(req.valueOf(r.HoldEntry, i))
 	}
-	for i := range req.Descriptors {
-		if id := factNamed(req.Descriptors[i].Entries, r.HoldEntry); id != "" {
-			return limit.HoldOf(id)
-		}
-	}
-	return 0
+	return limit.HoldOf(descriptor.ValueOf(req.Descriptors[i].Entries, r.HoldEntry))
 }
 
 // sameHolder reports whether two descriptors of one request speak for one holder:

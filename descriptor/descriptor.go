@@ -42,6 +42,16 @@ var (
 	ErrEntryTooLong   = errors.New("entry is too long")
 )
 
+// ValueOf returns the value of the first entry with that key, "" if there is none.
+func ValueOf(entries []Entry, key string) string {
+	for i := range entries {
+		if entries[i].Key == key {
+			return entries[i].Value
+		}
+	}
+	return ""
+}
+
 // Validate refuses a descriptor with more than MaxEntries entries, an empty
 // entry key, or a key or value longer than MaxEntryLength. A descriptor without
 // entries is valid: it names nothing, and so nothing limits it.

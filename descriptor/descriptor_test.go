@@ -38,3 +38,12 @@ func manyEntries(n int) []Entry {
 	}
 	return entries
 }
+
+func TestValueOf(t *testing.T) {
+	entries := []Entry{{Key: "user"}, {Key: "plan", Value: "free"}, {Key: "plan", Value: "paid"}}
+	for key, want := range map[string]string{"user": "", "plan": "free", "region": ""} {
+		if got := ValueOf(entries, key); got != want {
+			t.Errorf("%s is %q, want %q", key, got, want)
+		}
+	}
+}

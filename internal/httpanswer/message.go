@@ -47,7 +47,7 @@ func appendParts(dst []byte, req *headgate.Request, s *Summary, parts []rules.Me
 		case rules.MessageKey:
 			dst = appendEntries(dst, v.Entries(nil, req))
 		case rules.MessageEntry:
-			dst = appendEntry(dst, v.Entries(nil, req), p.Text)
+			dst = appendBounded(dst, descriptor.ValueOf(v.Entries(nil, req), p.Text))
 		case rules.MessageRoute:
 			dst = appendRoute(dst, req, v)
 		case rules.MessageRule:
@@ -80,15 +80,6 @@ func appendEntries(dst []byte, entries []descriptor.Entry) []byte {
 		if entries[i].Value != "" {
 			dst = append(dst, ':')
 			dst = appendBounded(dst, entries[i].Value)
-		}
-	}
-	return dst
-}
-
-func appendEntry(dst []byte, entries []descriptor.Entry, key string) []byte {
-	for i := range entries {
-		if entries[i].Key == key {
-			return appendBounded(dst, entries[i].Value)
 		}
 	}
 	return dst

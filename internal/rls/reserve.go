@@ -71,7 +71,7 @@ type booking struct {
 // operate takes the entries out of d that say what to do with it, and does as they
 // say: d is then a charge, or one more booking of c.
 func (c *call) operate(i int, d *headgate.Descriptor) error {
-	op := valueOfEntry(d.Entries, opEntry)
+	op := descriptor.ValueOf(d.Entries, opEntry)
 	if err := onlyOne(d.Entries, opEntry); op == "" || err != nil {
 		return err
 	}
@@ -117,14 +117,14 @@ func (c *call) operate(i int, d *headgate.Descriptor) error {
 
 // describe reads what d says of a reservation.
 func (b *booking) describe(d *headgate.Descriptor) error {
-	estimate, err := strconv.ParseUint(valueOfEntry(d.Entries, estimateEntry), 10, 64)
+	estimate, err := strconv.ParseUint(descriptor.ValueOf(d.Entries, estimateEntry), 10, 64)
 	if err != nil || estimate > limit.MaxQuota {
-		return fmt.Errorf("%s is %q; hint: the hits to reserve, 0 to %d, the same when they are settled", estimateEntry, valueOfEntry(d.Entries, estimateEntry), int64(limit.MaxQuota))
+		return fmt.Errorf("%s is %q; hint: the hits to reserve, 0 to %d, the same when they are settled", estimateEntry, descriptor.ValueOf(d.Entries, estimateEntry), int64(limit.MaxQuota))
 	}
-	if b.options.ID = valueOfEntry(d.Entries, idEntry); b.options.ID == "" {
+	if b.options.ID = descriptor.ValueOf(d.Entries, idEntry); b.options.ID == "" {
 		return fmt.Errorf("no %s; hint: what names the request, such as its x-request-id", idEntry)
 	}
-	if ttl := valueOfEntry(d.Entries, ttlEntry); ttl != "" {
+	if ttl := descriptor.ValueOf(d.Entries, ttlEntry); ttl != "" {
 		if b.options.TTL, err = time.ParseDuration(ttl); err != nil {
 			return fmt.Errorf("%s is %q; hint: a time such as 30m", ttlEntry, ttl)
 		}
@@ -138,22 +138,13 @@ func (b *booking) describe(d *headgate.Descriptor) error {
 
 // onlyOne refuses two values of a key: which one is meant cannot be known.
 func onlyOne(entries []descriptor.Entry, key string) error {
-	one := valueOfEntry(entries, key)
+	one := descriptor.ValueOf(entries, key)
 	for i := range entries {
 		if e := &entries[i]; e.Key == key && e.Value != one {
 			return fmt.Errorf("two values of %s; hint: a descriptor has one", key)
 		}
 	}
 	return nil
-}
-
-func valueOfEntry(entries []descriptor.Entry, key string) string {
-	for i := range entries {
-		if entries[i].Key == key {
-			return entries[i].Value
-		}
-	}
-	return ""
 }
 
 // stripOperation takes the entries that are not matched out of descriptor i.
