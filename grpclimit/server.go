@@ -54,7 +54,7 @@ func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		return nil, d.err
 	}
 	err = errUnfinished
-	defer s.settle(ctx, pass, &err)
+	defer s.finish(ctx, pass, &err)
 	_ = grpc.SetHeader(ctx, s.headers(pass))
 	reply, err := handler(withActions(ctx, pass, incoming), req)
 	return reply, err
@@ -76,7 +76,7 @@ func (s *Server) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 			return d.err
 		}
 		err = errUnfinished
-		defer s.settle(ctx, pass, &err)
+		defer s.finish(ctx, pass, &err)
 		_ = stream.SetHeader(s.headers(pass))
 		ctx, hold = withActions(ctx, pass, incoming), holdOf(pass)
 	}
@@ -111,9 +111,9 @@ func (s *Server) headers(pass *admission.Pass) metadata.MD {
 	return s.fields(pass.Response(), &summary)
 }
 
-// settle ends a call that ended with err: it gives the hits back where
+// finish ends a call that ended with err: it gives the hits back where
 // Options.Refund says so, and frees the slots.
-func (s *Server) settle(ctx context.Context, pass *admission.Pass, err *error) {
+func (s *Server) finish(ctx context.Context, pass *admission.Pass, err *error) {
 	defer s.end(ctx, pass)
 	if s.options.Refund != nil && s.options.Refund(status.Code(*err)) {
 		s.gate.Refund(ctx, pass)

@@ -65,8 +65,8 @@ func (l *Limit) expiresAt(g *hitLog, i int) int64 {
 	return min(clampStored(g.stamps[i]), g.now) + l.periodMicros
 }
 
-// settle pulls bogus stamps back to now.
-func (g *hitLog) settle() {
+// pullBack pulls bogus stamps back to now.
+func (g *hitLog) pullBack() {
 	for i := len(g.stamps) - 1; i >= 0 && g.stamps[i] > g.now; i-- {
 		g.stamps[i] = g.now
 	}
@@ -103,7 +103,7 @@ func decideSlidingLog(l *Limit, s *State, now, hits int64, d *Decision) {
 		}
 	}
 	if hits > 0 && (d.Allowed || g.moved) {
-		g.settle()
+		g.pullBack()
 		if d.Allowed {
 			g.add(hits)
 			used += hits
@@ -120,7 +120,7 @@ func decideSlidingLog(l *Limit, s *State, now, hits int64, d *Decision) {
 // the newest, a clock that stepped back would have them count again.
 func refundSlidingLog(l *Limit, s *State, now, hits int64) {
 	g := l.hitLogAt(s, now)
-	g.settle()
+	g.pullBack()
 	live := g.stamps[g.first:]
 	live = live[:len(live)-int(min(hits, int64(len(live))))]
 	g.stamps = g.stamps[:copy(g.stamps, live)]
@@ -136,7 +136,7 @@ func chargeSlidingLog(l *Limit, s *State, now, hits int64) {
 		return
 	}
 	g := l.hitLogAt(s, now)
-	g.settle()
+	g.pullBack()
 	g.first = max(g.first, len(g.stamps)+int(added-l.Quota))
 	g.add(added)
 	g.save(s)

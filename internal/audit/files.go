@@ -197,8 +197,8 @@ func (s *files) first() *pending {
 	return &p
 }
 
-// settle counts n events of the first batch as written.
-func (s *files) settle(n int) {
+// countWritten counts n events of the first batch as written.
+func (s *files) countWritten(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.abandoned {
@@ -259,7 +259,7 @@ func (s *files) flush(now time.Time) error {
 			return nil
 		}
 		n, err := s.writer.write(p, now)
-		s.settle(n)
+		s.countWritten(n)
 		if err != nil {
 			return err
 		}

@@ -225,7 +225,7 @@ func (s *kafka) send(r *kgo.Record) {
 	}
 	s.mu.Unlock()
 	if !behind {
-		s.client.TryProduce(context.Background(), r, s.settle)
+		s.client.TryProduce(context.Background(), r, s.produced)
 	}
 }
 
@@ -248,8 +248,8 @@ func (s *kafka) admit(b *Batch) int {
 	return n
 }
 
-// settle counts what became of a record.
-func (s *kafka) settle(r *kgo.Record, err error) {
+// produced counts what became of a record.
+func (s *kafka) produced(r *kgo.Record, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.abandoned {

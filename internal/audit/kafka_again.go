@@ -86,7 +86,7 @@ func (s *kafka) again(now time.Time) {
 	s.refused = refused{}
 	s.mu.Unlock()
 	for _, r := range records {
-		s.client.TryProduce(context.Background(), r, s.settle)
+		s.client.TryProduce(context.Background(), r, s.produced)
 	}
 }
 

@@ -192,13 +192,13 @@ func (s *Server) end() []*conn {
 	}
 	if !s.ending {
 		s.ending = true
-		s.settle()
+		s.tellEmpty()
 	}
 	return slices.Collect(maps.Keys(s.conns))
 }
 
-// settle tells Shutdown when no connection is left.
-func (s *Server) settle() {
+// tellEmpty tells Shutdown when no connection is left.
+func (s *Server) tellEmpty() {
 	if s.ending && len(s.conns) == 0 {
 		select {
 		case <-s.gone:
@@ -241,7 +241,7 @@ func (s *Server) forget(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
-	s.settle()
+	s.tellEmpty()
 }
 
 // panicked tells of a panic.

@@ -268,7 +268,7 @@ func (d *decoder) finishKey(c *check) *strictjson.Error {
 	if c.key == "" {
 		return strictjson.InMember(&strictjson.Error{What: "empty", Hint: "all callers would share one bucket"}, "key")
 	}
-	if err := d.settle(&c.cost); err != nil {
+	if err := d.complete(&c.cost); err != nil {
 		return err
 	}
 	if c.spec.Algorithm == limit.Concurrency && c.id == "" && c.cost.op == store.Hit && c.cost.hits > 0 {
@@ -347,7 +347,7 @@ func (d *decoder) descriptor() *strictjson.Error {
 	if len(d.entries) == first {
 		return &strictjson.Error{What: "a descriptor needs entries"}
 	}
-	if err := d.settle(&c); err != nil {
+	if err := d.complete(&c); err != nil {
 		return err
 	}
 	return d.addDescriptor(headgate.Descriptor{
@@ -428,8 +428,8 @@ func (d *decoder) op(c *cost) *strictjson.Error {
 	return nil
 }
 
-// settle fills in the defaults of c and refuses what contradicts itself.
-func (d *decoder) settle(c *cost) *strictjson.Error {
+// complete fills in the defaults of c and refuses what contradicts itself.
+func (d *decoder) complete(c *cost) *strictjson.Error {
 	switch {
 	case d.reserves && (c.opSet || c.hits < 0):
 		return &strictjson.Error{What: "only hits can be reserved", Hint: "leave op out; send refunds, resets and the like to /v1/check"}

@@ -129,7 +129,7 @@ func (w *Writer) run() {
 		w.mu.behind = 0
 		closed := w.mu.closed && len(w.mu.queue) == 0
 		w.mu.Unlock()
-		out.settle()
+		out.tellDropped()
 		if closed {
 			return
 		}
@@ -170,9 +170,9 @@ func (o *output) write(text []byte) bool {
 	return false
 }
 
-// settle says how many lines were dropped after the last that was written. Where that one
+// tellDropped says how many lines were dropped after the last that was written. Where that one
 // could not be written either, it waits for the next.
-func (o *output) settle() {
+func (o *output) tellDropped() {
 	if !o.broken {
 		o.announce()
 	}

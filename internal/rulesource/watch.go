@@ -32,12 +32,12 @@ func (s *Source) Run(ctx context.Context) {
 func (s *Source) follow(ctx context.Context, w *watch) {
 	poll := time.NewTicker(s.o.Poll)
 	defer poll.Stop()
-	settle := newSettle()
-	defer settle.timer.Stop()
+	q := newQuietTimer()
+	defer q.timer.Stop()
 	look := func(again bool) {
 		s.check(again)
 		if w.rewatch(s) {
-			settle.moved(s.o.Now())
+			q.moved(s.o.Now())
 		}
 	}
 	look(false) // what changed since Load, before the watch
@@ -51,37 +51,37 @@ func (s *Source) follow(ctx context.Context, w *watch) {
 			look(false)
 		case e := <-w.events:
 			if w.interest.touches(e.Name) {
-				settle.moved(s.o.Now())
+				q.moved(s.o.Now())
 			}
-		case <-settle.timer.C:
-			settle.since = time.Time{}
+		case <-q.timer.C:
+			q.since = time.Time{}
 			look(false)
 		case err := <-w.errors:
 			// An overflow of the queue lost events: look now.
 			s.report(NotWatched, fmt.Errorf("watch rule files: %w", err))
-			settle.moved(s.o.Now())
+			q.moved(s.o.Now())
 		}
 	}
 }
 
-// settle is a timer that runs from the last of several changes, but no longer
+// quietTimer is a timer that runs from the last of several changes, but no longer
 // than atMost from the first.
-type settle struct {
+type quietTimer struct {
 	timer *time.Timer
 	since time.Time // of the first change; zero when there is none
 }
 
-func newSettle() *settle {
+func newQuietTimer() *quietTimer {
 	t := time.NewTimer(time.Hour)
 	t.Stop()
-	return &settle{timer: t}
+	return &quietTimer{timer: t}
 }
 
-func (s *settle) moved(now time.Time) {
-	if s.since.IsZero() {
-		s.since = now
+func (q *quietTimer) moved(now time.Time) {
+	if q.since.IsZero() {
+		q.since = now
 	}
-	s.timer.Reset(wait(now.Sub(s.since)))
+	q.timer.Reset(wait(now.Sub(q.since)))
 }
 
 // wait returns how long to wait for quiet when changes have been coming for d.

@@ -251,14 +251,14 @@ func (s *Store) askStore(ctx context.Context, c *call) {
 		c.now = s.read()
 	}
 	for _, u := range c.asked {
-		s.settle(ctx, c, u)
+		s.book(ctx, c, u)
 	}
 	c.asked, c.asks = c.asked[:0], c.asks[:0]
 }
 
-// settle books the answers of the store to u, and undoes what was deducted for it
+// book notes the answers of the store to u, and undoes what was deducted for it
 // elsewhere if it is denied.
-func (s *Store) settle(ctx context.Context, c *call, u unit) {
+func (s *Store) book(ctx context.Context, c *call, u unit) {
 	passes, at := true, u.ask
 	var undecided error
 	for i := u.from; i < u.to; i++ {
@@ -283,5 +283,5 @@ func (s *Store) settle(ctx context.Context, c *call, u unit) {
 	if !passes && u.to-u.from > 1 {
 		s.putBackAll(c, u)
 	}
-	s.settleLocal(ctx, c, u, passes, undecided)
+	s.bookLocal(ctx, c, u, passes, undecided)
 }

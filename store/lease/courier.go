@@ -27,10 +27,10 @@ const (
 type purpose uint8
 
 const (
-	renew    purpose = iota // ask for a lease, give back what is left of the last
-	handIn                  // give back a lease
-	exchange                // charge what has passed, and look
-	settle                  // charge what has passed in a bucket that is gone
+	renew      purpose = iota // ask for a lease, give back what is left of the last
+	handIn                    // give back a lease
+	exchange                  // charge what has passed, and look
+	chargeGone                // charge what has passed in a bucket that is gone
 )
 
 // flight is a question about a bucket that is under way; done is closed when it

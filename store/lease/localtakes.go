@@ -37,10 +37,10 @@ func (s *Store) askLocal(ctx context.Context, c *call, u unit) bool {
 	return passes || !group
 }
 
-// settleLocal ends the part of a group that Options.Local has: when the group
+// bookLocal ends the part of a group that Options.Local has: when the group
 // passes, what is never denied is done, else the hits are given back. While a hit of
 // it is undecided, for the error that is given, the former is not done.
-func (s *Store) settleLocal(ctx context.Context, c *call, u unit, passes bool, undecided error) {
+func (s *Store) bookLocal(ctx context.Context, c *call, u unit, passes bool, undecided error) {
 	if u.to-u.from == 1 {
 		return
 	}

@@ -114,7 +114,7 @@ func (s *Store) evict(sh *shard, now time.Duration) bool {
 func (s *Store) remove(sh *shard, b *bucket, now time.Duration) {
 	s.release(sh, b, now)
 	if b.delta != 0 {
-		if !s.courier.add(&errand{what: settle, key: b.key, hash: b.hash, limit: b.limit, hits: b.delta}) {
+		if !s.courier.add(&errand{what: chargeGone, key: b.key, hash: b.hash, limit: b.limit, hits: b.delta}) {
 			sh.stats.Dropped += max(b.delta, 0)
 		}
 		b.delta = 0

@@ -142,7 +142,7 @@ func TestGiveBack(t *testing.T) {
 			w.caller = t.Context()
 			w.readAll(t.Context(), w.buckets)
 			takeOne(s, "tight", yearly, 1)
-			if w.settle(t.Context()) {
+			if w.attempt(t.Context()) {
 				t.Fatalf("the group did not notice: %+v", results)
 			}
 			want := map[string]int64{"a": 995, "b": 950, "c": 993, "d": 991, "tight": 9}
@@ -156,7 +156,7 @@ func TestGiveBack(t *testing.T) {
 				takeOne(s, "e", shadow.Limit, 3)
 			}
 			w.readAll(t.Context(), unsettled(w.buckets))
-			if !w.settle(t.Context()) {
+			if !w.attempt(t.Context()) {
 				t.Fatalf("the group goes on: %+v", results)
 			}
 			if results[5].Allowed || results[5].RetryAfter <= 0 || results[4].Allowed {
@@ -196,11 +196,11 @@ func TestUnreturned(t *testing.T) {
 	w.caller = t.Context()
 	w.readAll(t.Context(), w.buckets)
 	takeOne(s, "tight", yearly, 1)
-	w.settle(t.Context())
+	w.attempt(t.Context())
 	w.readAll(t.Context(), unsettled(w.buckets))
 	late, cancel := context.WithCancel(t.Context())
 	cancel()
-	if !w.settle(late) || results[0].Err != nil || results[0].Remaining != 998 || results[1].Err != nil || results[1].Allowed {
+	if !w.attempt(late) || results[0].Err != nil || results[0].Remaining != 998 || results[1].Err != nil || results[1].Allowed {
 		t.Errorf("got %+v", results)
 	}
 	if r := takeOne(s, "a", yearly, 0); r.Remaining != 998 || s.Stats().Unreturned != 1 {

@@ -21,7 +21,7 @@ func (w *work) decideGroup(ctx context.Context) {
 	defer q.leave()
 	w.rounds(ctx, q, func() bool {
 		w.readAll(ctx, unsettled(w.buckets))
-		return w.settle(ctx)
+		return w.attempt(ctx)
 	})
 	for _, b := range unsettled(w.buckets) {
 		b.err = errLostRace
@@ -29,9 +29,9 @@ func (w *work) decideGroup(ctx context.Context) {
 	w.blameBuckets()
 }
 
-// settle decides on what was read, writes it, and reports whether the group is
+// attempt decides on what was read, writes it, and reports whether the group is
 // through.
-func (w *work) settle(ctx context.Context) bool {
+func (w *work) attempt(ctx context.Context) bool {
 	if !w.passes(0, len(w.takes)) {
 		w.rollBack(ctx)
 		return true

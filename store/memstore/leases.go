@@ -69,11 +69,11 @@ func (b *leaseBook) prune(r *register, now limit.Micros) {
 	}
 	b.count -= n
 	r.leases = r.leases[n:]
-	r.settle()
+	r.forgetLatest()
 }
 
-// settle forgets the latest end with the last lease.
-func (r *register) settle() {
+// forgetLatest forgets the latest end with the last lease.
+func (r *register) forgetLatest() {
 	if len(r.leases) == 0 {
 		*r = register{}
 	}
@@ -94,7 +94,7 @@ func (b *leaseBook) remove(r *register, i int) {
 	r.hits -= r.leases[i].hits
 	b.count--
 	r.leases = append(r.leases[:i], r.leases[i+1:]...)
-	r.settle()
+	r.forgetLatest()
 }
 
 // add enters a lease.

@@ -72,7 +72,7 @@ func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Re
 	}
 	for from, to := 0, 0; from < len(takes); from = to {
 		to = store.GroupEnd(takes, from)
-		s.settle(ctx, c, from, to)
+		s.book(ctx, c, from, to)
 	}
 }
 
@@ -138,9 +138,9 @@ func (s *Store) byRights(b *bucket, t *store.Take, now time.Duration, st *step) 
 	return t.Hits
 }
 
-// settle makes answers of what the region's store said to the group in [from, to), and puts
+// book makes answers of what the region's store said to the group in [from, to), and puts
 // back what was spent for it if it is denied.
-func (s *Store) settle(ctx context.Context, c *call, from, to int) {
+func (s *Store) book(ctx context.Context, c *call, from, to int) {
 	denied := false
 	for i := from; i < to; i++ {
 		t, st, r := &c.takes[i], &c.steps[i], &c.results[i]
