@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/describe"
 	"github.com/headgate/headgate/rules/diff"
-	"github.com/headgate/headgate/rules/rulefile"
 )
 
 const changing = `
@@ -34,7 +34,7 @@ descriptors:
 `
 
 func TestSummaryOfChanges(t *testing.T) {
-	r := mustLoad(t, changing, rulefile.Options{}).Rules()[0]
+	r := testrules.Load(t, changing).Rules()[0]
 	const want = "100 per 1m sliding_window; candidate stricter: 60 per 1m sliding_window; 5 in flight, timeout 1m; secondary: 10 per 1s sliding_window; " +
 		"match path; all_or_nothing; fails open; " +
 		"schedule 0 22 * * * for 8h in Europe/Berlin: x0.5, free x0.125, pro x2, else 0 0 1 * * for 1d in UTC: x3; " +
@@ -56,7 +56,7 @@ func TestSummaryOfChanges(t *testing.T) {
 func TestDiffOfChanges(t *testing.T) {
 	plain := strings.NewReplacer("proportional", "carry", "  max_debt: 50\n", "", "factor: 3", "factor: 4", "percent: 10", "percent: 20", "requests_per_unit: 60", "requests_per_unit: 70").Replace(changing)
 	var lines []string
-	for _, c := range diff.Sets(mustLoad(t, changing, rulefile.Options{}), mustLoad(t, plain, rulefile.Options{})) {
+	for _, c := range diff.Sets(testrules.Load(t, changing), testrules.Load(t, plain)) {
 		lines = append(lines, c.String())
 	}
 	const want = `~ d.user: candidate: candidate stricter: 60 per 1m sliding_window, enforced for 10% and user:a user:b user:c and 1 more, rolled back above 0.5% of 1 request or more in 10m -> candidate stricter: 70 per 1m sliding_window, enforced for 20% and user:a user:b user:c and 1 more, rolled back above 0.5% of 1 request or more in 10m
@@ -71,14 +71,14 @@ func TestDiffOfChanges(t *testing.T) {
 // Tenants beyond those that a diff names are compared all the same.
 func TestDiffOfManyTenants(t *testing.T) {
 	other := strings.Replace(changing, `"user:d"`, `"user:e"`, 1)
-	changes := diff.Sets(mustLoad(t, changing, rulefile.Options{}), mustLoad(t, other, rulefile.Options{}))
+	changes := diff.Sets(testrules.Load(t, changing), testrules.Load(t, other))
 	if len(changes) != 1 || changes[0].Field != "candidate.tenants" {
 		t.Errorf("got %v", changes)
 	}
 }
 
 func TestExplainSaysWhichShiftIsInForce(t *testing.T) {
-	set := mustLoad(t, changing, rulefile.Options{})
+	set := testrules.Load(t, changing)
 	entries := []descriptor.Entry{{Key: "user", Value: "u"}}
 	for at, want := range map[string]string{
 		"2026-05-15T12:00:00Z": "  no shift of the schedule is in force until 2026-05-15T20:00:00Z at least\n",

@@ -3,8 +3,8 @@ package rules_test
 import (
 	"testing"
 
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/rules/rulefile"
 )
 
 func TestCostOf(t *testing.T) {
@@ -28,7 +28,7 @@ func TestCostSources(t *testing.T) {
 		"{from: header, name: X-Cost}":            "header:x-cost",
 		"{from: claim, name: Plan, max: 9999999}": "claim:Plan, at most 9999999",
 	} {
-		set := mustLoad(t, "domain: d\ndescriptors: [{key: k, cost: "+text+", rate_limit: {unit: minute, requests_per_unit: 1}}]", rulefile.Options{})
+		set := testrules.Load(t, "domain: d\ndescriptors: [{key: k, cost: "+text+", rate_limit: {unit: minute, requests_per_unit: 1}}]")
 		if got := set.Rules()[0].Cost.String(); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}

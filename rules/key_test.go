@@ -13,7 +13,6 @@ import (
 	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/describe"
-	"github.com/headgate/headgate/rules/rulefile"
 )
 
 // keysOf returns the decoded keys of all limits that apply to a descriptor.
@@ -51,7 +50,7 @@ func keyText(t *testing.T, key []byte) string {
 }
 
 func TestAppendKey(t *testing.T) {
-	set := mustLoad(t, `
+	set := testrules.Load(t, `
 domain: d
 match: path
 descriptors:
@@ -70,7 +69,8 @@ descriptors:
       - {key: ip, value_prefix: "192.", rate_limit: {unit: minute, requests_per_unit: 1}}
       - {key: ip, value_prefix: "193.", share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 1}}
       - {key: model, cost: {from: entry, name: tokens}, rate_limit: {unit: minute, requests_per_unit: 1}}
-`, rulefile.Options{})
+`)
+
 	for request, want := range map[string]string{
 		"user:u":                          "rule d user=u #0|rule d user=u #1",
 		"user:u,file:files/a,op:x":        "rule d user=u #0|rule d user=u #1|rule d user=u file~value:files/* op=x #0",
@@ -95,8 +95,8 @@ descriptors:
 
 // A limit that changes keeps its counters.
 func TestKeyDoesNotDependOnTheLimit(t *testing.T) {
-	before := mustLoad(t, "domain: d\ndescriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: 1}}]", rulefile.Options{})
-	after := mustLoad(t, "domain: d\nmatch: path\ndescriptors: [{key: k, name: new, rate_limit: {window: 5s, requests_per_unit: 9, algorithm: gcra}}]", rulefile.Options{})
+	before := testrules.Load(t, "domain: d\ndescriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: 1}}]")
+	after := testrules.Load(t, "domain: d\nmatch: path\ndescriptors: [{key: k, name: new, rate_limit: {window: 5s, requests_per_unit: 9, algorithm: gcra}}]")
 	if a, b := keysOf(t, before, "k:v"), keysOf(t, after, "k:v"); len(a) != 1 || a[0] != b[0] {
 		t.Errorf("keys %v and %v", a, b)
 	}
@@ -105,7 +105,7 @@ func TestKeyDoesNotDependOnTheLimit(t *testing.T) {
 // The key of a tenant's quota names the entries up to the quota, whatever the rules
 // below the tenant are; what stands before the tenant is named as by the rules.
 func TestAppendTenantKey(t *testing.T) {
-	set := mustLoad(t, `
+	set := testrules.Load(t, `
 domain: d
 match: path
 descriptors:
@@ -119,7 +119,8 @@ descriptors:
         descriptors:
           - {key: op, value: "w*", share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 1}}
   - {key: size, rate_limit: {unit: minute, requests_per_unit: 1}, cost: {from: entry, name: bytes}}
-`, rulefile.Options{})
+`)
+
 	d := set.Domain("d")
 	entries := mustParse(t, "bytes:7,region:eu-west,api_key:k,bytes:9,op:write,more:x")
 	m, ok := d.Tenant(entries, time.Now)
@@ -144,7 +145,7 @@ descriptors:
 }
 
 func TestHoldEntriesTakeNoPartInMatching(t *testing.T) {
-	set := mustLoad(t, `
+	set := testrules.Load(t, `
 domain: d
 match: path
 descriptors:
@@ -152,7 +153,8 @@ descriptors:
 - {key: model, cost: {from: entry, name: tokens}, concurrency: {hold: id}}
 - {key: job, secondary_limits: [{concurrency: 5, over: 1m}]}
 - {key: other, rate_limit: {unit: minute, requests_per_unit: 5}}
-`, rulefile.Options{})
+`)
+
 	for i, want := range []string{"id", "id", "id", "id", ""} {
 		if r := set.Rules()[i]; r.HoldEntry != want {
 			t.Errorf("rule %s is held by %q, want %q", r.ID, r.HoldEntry, want)
@@ -227,7 +229,7 @@ func TestKeysCarryTheirRole(t *testing.T) {
 
 // Buckets outlive restarts: these bytes are what stores have.
 func TestRecordedKeys(t *testing.T) {
-	set := mustLoad(t, `
+	set := testrules.Load(t, `
 domain: d
 match: path
 descriptors:
@@ -236,7 +238,8 @@ descriptors:
   concurrency: 5
   secondary_limits: [{unit: day, requests_per_unit: 5}, {concurrency: 1, over: 1m}, {unit: day, requests_per_unit: 6}]
   ban: {after: 5, within: 1m, for: 1m}
-`, rulefile.Options{})
+`)
+
 	entries := mustParse(t, "k:v")
 	m := set.Domain("d").AppendMatches(nil, entries, time.Now)[0]
 	for i, want := range []string{"\x00", "\x01", "\x80\x80\x80\x08", "\x80\x80\x80\x10", "\x80\x80\x80\x18", "\x81\x80\x80\x10", "\x80\x80\x80\x20"} {

@@ -12,19 +12,11 @@ import (
 
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/alloctest"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/describe"
 	"github.com/headgate/headgate/rules/rulefile"
 )
-
-func mustLoad(t testing.TB, text string, o rulefile.Options) *rules.Set {
-	t.Helper()
-	set, err := rulefile.Load([]rulefile.File{{Name: "rules.yaml", Data: []byte(text)}}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
-}
 
 func mustParse(t testing.TB, text string) []descriptor.Entry {
 	t.Helper()
@@ -59,7 +51,7 @@ descriptors:
 		{"end:", "none", "trailing"},
 	} {
 		for mode, want := range map[string]string{"plain": test.plain, "compat": test.compat} {
-			set := mustLoad(t, file, rulefile.Options{Compat: mode == "compat"})
+			set := testrules.LoadWith(t, file, rulefile.Options{Compat: mode == "compat"})
 			if got := matchText(t, set, "d", test.request); got != want {
 				t.Errorf("%s: %s matches %s, want %s", mode, test.request, got, want)
 			}
@@ -68,7 +60,7 @@ descriptors:
 }
 
 func TestAmbiguousMatchesKeepTheirBuckets(t *testing.T) {
-	set := mustLoad(t, "domain: d\ndescriptors: [{key: a, value: b_c, rate_limit: {unit: minute, requests_per_unit: 1}}]", rulefile.Options{Compat: true})
+	set := testrules.LoadWith(t, "domain: d\ndescriptors: [{key: a, value: b_c, rate_limit: {unit: minute, requests_per_unit: 1}}]", rulefile.Options{Compat: true})
 	keys := make(map[string]bool)
 	for _, request := range []string{"a:b_c", "a_b:c"} {
 		entries := mustParse(t, request)
@@ -218,14 +210,15 @@ func TestExplainChoosesAsAppendMatchesDoes(t *testing.T) {
 
 // A glob is the regular expression with ".*" for each "*".
 func TestValidityIsHalfOpen(t *testing.T) {
-	set := mustLoad(t, `
+	set := testrules.Load(t, `
 domain: d
 descriptors:
   - key: k
     valid_from: 2026-01-01T00:00:00Z
     valid_until: 2026-02-01T00:00:00Z
     rate_limit: {unit: minute, requests_per_unit: 1}
-`, rulefile.Options{})
+`)
+
 	entries := mustParse(t, "k:v")
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	until := time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
@@ -242,7 +235,7 @@ descriptors:
 
 func TestMatchingDoesNotAllocate(t *testing.T) {
 	for mode, options := range map[string]rulefile.Options{"plain": {}, "compat": {Compat: true}} {
-		set := mustLoad(t, `
+		set := testrules.LoadWith(t, `
 domain: d
 descriptors:
   - {always: true, name: all, rate_limit: {unit: second, requests_per_unit: 1}}
@@ -282,7 +275,7 @@ func BenchmarkMatch(b *testing.B) {
 	for i := range 10_000 {
 		fmt.Fprintf(&file, "  - {key: endpoint, value: GET /v1/resource/%d, rate_limit: {unit: minute, requests_per_unit: 1}}\n", i)
 	}
-	set := mustLoad(b, file.String(), rulefile.Options{})
+	set := testrules.Load(b, file.String())
 	entries := mustParse(b, "api_key:abcdefghijkl,endpoint:GET /v1/resource/777")
 	d := set.Domain("d")
 	var matches []rules.Matched

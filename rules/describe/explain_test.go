@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/rules/describe"
 	"github.com/headgate/headgate/rules/rulefile"
 )
 
 func TestExplain(t *testing.T) {
-	set := mustLoad(t, `domain: d
+	set := testrules.Load(t, `domain: d
 match: path
 descriptors:
 - {always: true, name: all, rate_limit: {unit: second, requests_per_unit: 100}}
@@ -22,7 +22,8 @@ descriptors:
   {key: ip, value_cidr: 10.0.0.0/8},
   {key: ip, valid_until: 2020-01-01T00:00:00Z, rate_limit: {unit: minute, requests_per_unit: 1}}]}
 - {key: model, cost: {from: entry, name: tokens}, rate_limit: {unit: minute, requests_per_unit: 9}}
-`, rulefile.Options{})
+`)
+
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, test := range []struct{ domain, request, want string }{
 		{"d", "user:u,path:/abc", `
@@ -100,7 +101,7 @@ no rule applies: the request is not limited
 }
 
 func TestExplainLeaf(t *testing.T) {
-	set := mustLoad(t, "domain: d\ndescriptors: [{key: a_b, rate_limit: {unit: minute, requests_per_unit: 5}}, {key: c}]", rulefile.Options{Compat: true})
+	set := testrules.LoadWith(t, "domain: d\ndescriptors: [{key: a_b, rate_limit: {unit: minute, requests_per_unit: 5}}, {key: c}]", rulefile.Options{Compat: true})
 	for request, want := range map[string]string{
 		"a:b":      `+ a_b (rules.yaml:2): the same text when key and value are joined by "_"`,
 		"c:x":      "end: d.c has no rate_limit",
@@ -112,15 +113,6 @@ func TestExplainLeaf(t *testing.T) {
 			t.Errorf("%q:\n%s\nlacks %s", request, got, want)
 		}
 	}
-}
-
-func mustLoad(t testing.TB, text string, o rulefile.Options) *rules.Set {
-	t.Helper()
-	set, err := rulefile.Load([]rulefile.File{{Name: "rules.yaml", Data: []byte(text)}}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
 }
 
 func mustParse(t testing.TB, text string) []descriptor.Entry {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/rules/diff"
 	"github.com/headgate/headgate/rules/rulefile"
 )
@@ -34,7 +35,7 @@ descriptors:
 		written: "",
 	} {
 		var lines []string
-		for _, c := range diff.Sets(mustLoad(t, plain, rulefile.Options{Compat: true}), mustLoad(t, now, rulefile.Options{})) {
+		for _, c := range diff.Sets(testrules.LoadWith(t, plain, rulefile.Options{Compat: true}), testrules.Load(t, now)) {
 			lines = append(lines, c.String())
 		}
 		if got := strings.Join(lines, "\n"); got != want {

@@ -4,13 +4,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/diff"
-	"github.com/headgate/headgate/rules/rulefile"
 )
 
 func TestDiff(t *testing.T) {
-	before := mustLoad(t, `
+	before := testrules.Load(t, `
 domain: d
 descriptors:
   - {key: kept, rate_limit: {unit: minute, requests_per_unit: 5}}
@@ -21,8 +21,9 @@ descriptors:
   - {key: p, value: "a*", rate_limit: {unit: minute, requests_per_unit: 5}}
   - {key: p, value: "b*", rate_limit: {unit: minute, requests_per_unit: 5}}
   - {key: p, value: "c*", rate_limit: {unit: minute, requests_per_unit: 5}}
-`, rulefile.Options{})
-	after := mustLoad(t, `
+`)
+
+	after := testrules.Load(t, `
 domain: d
 match: path
 consumption: independent
@@ -38,7 +39,8 @@ descriptors:
   - {key: tenant, tenant: true, rate_limit: {unit: minute, requests_per_unit: 5}}
   - {key: customer, tenant: true}
   - {key: added, limits: [{unit: second, requests_per_unit: 1}, {unit: day, requests_per_unit: 2}]}
-`, rulefile.Options{})
+`)
+
 	var lines []string
 	for _, c := range diff.Sets(before, after) {
 		lines = append(lines, c.String())
@@ -67,8 +69,8 @@ descriptors:
 }
 
 func TestDiffTellsDottedKeysApart(t *testing.T) {
-	before := mustLoad(t, "domain: d\ndescriptors: [{key: a.b, "+limitText+"}, {key: a, descriptors: [{key: b, "+limitText+"}]}]", rulefile.Options{})
-	after := mustLoad(t, "domain: d\ndescriptors: [{key: a, descriptors: [{key: b, "+limitText+"}]}]", rulefile.Options{})
+	before := testrules.Load(t, "domain: d\ndescriptors: [{key: a.b, "+limitText+"}, {key: a, descriptors: [{key: b, "+limitText+"}]}]")
+	after := testrules.Load(t, "domain: d\ndescriptors: [{key: a, descriptors: [{key: b, "+limitText+"}]}]")
 	changes := diff.Sets(before, after)
 	if len(changes) != 1 || changes[0].String() != "- d.a.b: 1 per 1m sliding_window" {
 		t.Errorf("%v", changes)
@@ -77,19 +79,10 @@ func TestDiffTellsDottedKeysApart(t *testing.T) {
 
 const limitText = "rate_limit: {unit: minute, requests_per_unit: 1}"
 
-func mustLoad(t testing.TB, text string, o rulefile.Options) *rules.Set {
-	t.Helper()
-	set, err := rulefile.Load([]rulefile.File{{Name: "rules.yaml", Data: []byte(text)}}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
-}
-
 // Another match shows which limits count then, and a key that is not about it shows none.
 func TestDiffShowsWhichLimitsCount(t *testing.T) {
 	file := func(head, own string) *rules.Set {
-		return mustLoad(t, head+`
+		return testrules.Load(t, head+`
 domain: d
 descriptors:
 - key: user
@@ -100,7 +93,8 @@ descriptors:
     descriptors:
     - {key: item, rate_limit: {unit: minute, requests_per_unit: 3}}
 - {key: ip, descriptors: [{key: op, rate_limit: {unit: minute, requests_per_unit: 9}}]}
-`, rulefile.Options{})
+`)
+
 	}
 	const toPath = `~ d.user.op: limits that count: none -> 100 per 1m sliding_window of d.user
 ~ d.user.op.item: limits that count: 3 per 1m sliding_window -> 100 per 1m sliding_window of d.user and 3 per 1m sliding_window

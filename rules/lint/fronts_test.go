@@ -4,9 +4,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/lint"
-	"github.com/headgate/headgate/rules/rulefile"
 )
 
 // What a rule asks for is said of the fronts that cannot do it, and of no other.
@@ -35,7 +35,7 @@ func TestUnserved(t *testing.T) {
 		"nothing odd":            {limitText, all, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			set := mustLoad(t, "domain: d\nmatch: path\ndescriptors:\n- {key: k, "+test.rule+"}", rulefile.Options{})
+			set := testrules.Load(t, "domain: d\nmatch: path\ndescriptors:\n- {key: k, "+test.rule+"}")
 			var want []string
 			if test.want != "" {
 				want = []string{"rules.yaml:4:3: warning: rule d.k: " + test.want}

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/lint"
-	"github.com/headgate/headgate/rules/rulefile"
 )
 
 const limitText = "rate_limit: {unit: minute, requests_per_unit: 1}"
@@ -117,7 +117,7 @@ func TestLint(t *testing.T) {
 			if !strings.Contains(file, "\nmatch: ") {
 				file += "\nmatch: leaf\n"
 			}
-			got := lint.Check(mustLoad(t, file, rulefile.Options{}))
+			got := lint.Check(testrules.Load(t, file))
 			checkDiagnostics(t, got, test.want)
 			for _, d := range got {
 				if d.Severity != rules.SeverityWarning || d.Hint == "" || d.File == "" || d.Line == 0 || d.Column == 0 {
@@ -126,15 +126,6 @@ func TestLint(t *testing.T) {
 			}
 		})
 	}
-}
-
-func mustLoad(t testing.TB, text string, o rulefile.Options) *rules.Set {
-	t.Helper()
-	set, err := rulefile.Load([]rulefile.File{{Name: "rules.yaml", Data: []byte(text)}}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
 }
 
 // checkDiagnostics expects one diagnostic for each text, in any order.

@@ -3,8 +3,8 @@ package lint_test
 import (
 	"testing"
 
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/rules/lint"
-	"github.com/headgate/headgate/rules/rulefile"
 )
 
 // A queue beside another limit is told of too, whichever of the limits of its rule it is.
@@ -15,7 +15,7 @@ func TestQueueBesideALimit(t *testing.T) {
 		"the second of two":  "limits: [{unit: minute, requests_per_unit: 3}, " + queue + "]",
 		"the first of three": "limits: [" + queue + ", {unit: minute, requests_per_unit: 3}, {unit: day, requests_per_unit: 9}]",
 	} {
-		set := mustLoad(t, "domain: d\nmatch: path\ndescriptors:\n- {key: k, "+rule+"}", rulefile.Options{})
+		set := testrules.Load(t, "domain: d\nmatch: path\ndescriptors:\n- {key: k, "+rule+"}")
 		if got := lint.Unserved(set, lint.GRPC); len(got) != 1 || got[0].Asked != "leaky_queue" {
 			t.Errorf("%s: %v", name, got)
 		}
