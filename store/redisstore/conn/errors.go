@@ -79,6 +79,7 @@ var answers = []answer{
 	{"READONLY", store.ReadOnly, "this is a replica: give the address of the primary"},
 	{"LOADING", store.Loading, "Redis is reading its data after a start; it answers when it is done"},
 	{"MASTERDOWN", store.Unavailable, "a replica has lost its primary: give the address of the primary"},
+	{"The cluster is down", store.Unavailable, "a shard is away, or most of them are: see CLUSTER INFO; with cluster-require-full-coverage no the other shards go on when one is away"},
 	{"CLUSTERDOWN", store.Unavailable, "the cluster does not serve this slot: see CLUSTER INFO"},
 	{"TRYAGAIN", store.Unavailable, "the slot is being moved"},
 	{"NOREPLICAS", store.Unavailable, "fewer replicas than min-replicas-to-write are connected"},

@@ -50,6 +50,21 @@ func TestErrorReplies(t *testing.T) {
 	}
 }
 
+// A cluster that refuses all slots for the sake of one has a setting for that; one that lacks the
+// slot has none.
+func TestClusterDownHints(t *testing.T) {
+	for text, want := range map[string]bool{
+		"CLUSTERDOWN The cluster is down":                                true,
+		"CLUSTERDOWN The cluster is down and only accepts read commands": true,
+		"CLUSTERDOWN Hash slot not served":                               false,
+	} {
+		reason, hint := Classify(ScriptError(text))
+		if got := strings.Contains(hint, "cluster-require-full-coverage"); got != want || reason != store.Unavailable {
+			t.Errorf("%s: %s, %s", text, reason, hint)
+		}
+	}
+}
+
 // A server that quotes our arguments back does not make us print the password.
 // What redis.pcall gives a script is classified as what ends one, also where its text begins with
 // the place in the script, as before Redis 7.

@@ -256,6 +256,7 @@ func (d *doctor) nodes(ctx context.Context, nodes []clusterNode) {
 		}
 		p.key = d.options.Prefix + tagFor(n.slot) + "doctor"
 		d.examine(ctx, p, 1)
+		d.coverage(p)
 		p.close()
 	}
 }

@@ -243,6 +243,26 @@ func TestDiagnoseCluster(t *testing.T) {
 	expect(t, diagnose(t, all, nil), finding{"connect", store.CheckProblem, "the nodes tell this address"})
 }
 
+// Whether a shard that is away takes the others along is what each node is set to.
+func TestDiagnoseCoverage(t *testing.T) {
+	c := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true})
+	strict := c.Nodes[1]
+	strict.MustDo("CONFIG", "SET", "cluster-require-full-coverage", "yes")
+	r := diagnose(t, "redis+cluster://"+c.Addrs()[0], nil)
+	expect(t, r, finding{"coverage", store.CheckWarning, "it refuses all keys when another shard is away"})
+	for _, check := range r.Checks {
+		if check.Name == "coverage" && (check.Status == store.CheckWarning) != (check.Server == strict.Addr) {
+			t.Errorf("%s of %s, and %s alone is strict", check.Status, check.Server, strict.Addr)
+		}
+	}
+	strict.MustDo("CONFIG", "SET", "cluster-require-full-coverage", "no")
+	for _, node := range c.Nodes {
+		node.MustDo("ACL", "SETUSER", "limited", "on", ">hunter2", "~*", "+@all", "-config")
+	}
+	expect(t, diagnose(t, "redis+cluster://"+c.Addrs()[0], nil), finding{"coverage", store.CheckOK, "it goes on"})
+	expect(t, diagnose(t, "redis+cluster://limited:hunter2@"+c.Addrs()[0], nil), finding{"coverage", store.CheckUnknown, "+config|get"})
+}
+
 // TestDiagnoseSentinelUsers: the sentinels and the servers have passwords, and
 // certificates, of their own.
 func TestDiagnoseSentinelUsers(t *testing.T) {
