@@ -149,7 +149,10 @@ func TestTopTellsOfHomes(t *testing.T) {
 func TestRegionsOfDifferentFiles(t *testing.T) {
 	node := func(name, region, home string, lends, reserve int64) *view.Regions {
 		return &view.Regions{Node: name, Region: region, Rules: []view.RegionRule{{
-			Rule: "api.paid", Peer: home, Limits: []view.RegionLimit{{Limit: "1000 per 1m", Home: lends, Reserve: reserve, Others: 1000 - lends - reserve}},
+			Rule: "api.paid", Peer: home, Limits: []view.RegionLimit{
+				{Limit: "1000 per 1m", Home: lends, Reserve: reserve, Others: 1000 - lends - reserve},
+				{Limit: "9000 per 1h", Home: 9 * lends, Reserve: 9 * reserve},
+			},
 		}}}
 	}
 	first := node("a", "virginia", "home", 900, 25)
@@ -168,7 +171,10 @@ func TestRegionsOfDifferentFiles(t *testing.T) {
 			t.Errorf("%v, want %q", err, says)
 		}
 	}
-	if err := (cuts{}).differ(node("c", "frankfurt", "home", 900, 50)); err != nil {
-		t.Error(err)
+	said := cuts{}
+	for _, one := range []*view.Regions{first, node("c", "frankfurt", "home", 900, 50)} {
+		if err := said.differ(one); err != nil {
+			t.Errorf("a region with a reserve of its own: %v", err)
+		}
 	}
 }

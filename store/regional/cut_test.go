@@ -54,6 +54,10 @@ func TestSmallestLimit(t *testing.T) {
 			t.Errorf("%+v: %d is named; of one less %v, of that %v", y, smallest, less, enough)
 		}
 	}
+	none := regional.Layout{Weights: map[string]int64{"a": 1}}
+	if err := none.Check(limit.Must(limit.PerHour(limit.MaxQuota))); err == nil || strings.Contains(err.Error(), "or more") {
+		t.Errorf("without a reserve no limit is large enough: %v", err)
+	}
 }
 
 // TestReserveLooksBack: the reserve of a fixed window admits no more in any window, since the
