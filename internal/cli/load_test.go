@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/pem"
+	"errors"
 	"io"
 	"log"
 	"net"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/headgate/headgate/internal/loadgen"
 )
 
 // loaded runs load with a few requests.
@@ -236,5 +239,31 @@ func TestLoadExitCode(t *testing.T) {
 			t.Errorf("%s: code %d, want %d with %q:\n%s%s", name, code, test.code, test.says, out, errs)
 		}
 		server.Close()
+	}
+}
+
+// What was not sent counts as the others do, and a run that let nothing pass broke no limit.
+func TestLoadJudged(t *testing.T) {
+	const share = "20%"
+	most, err := parseAllowance("--max-undecided", share)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		report loadgen.Report
+		code   int
+	}{
+		"one of five not sent": {loadgen.Report{Sent: 4, Unsent: 1, Decided: 4, Allowed: map[int]int{1: 4}}, 0},
+		"two of five not sent": {loadgen.Report{Sent: 3, Unsent: 2, Decided: 3, Allowed: map[int]int{1: 3}}, exitNo},
+		"all denied":           {loadgen.Report{Sent: 4, Decided: 4}, 0},
+	} {
+		c := &loadCmd{MaxUndecided: share}
+		if test.report.TotalAllowed() == 0 {
+			c.Rules = "rules.yaml"
+		}
+		err, code := c.judged(&test.report, most, nil), (*codeError)(nil)
+		if (err == nil) != (test.code == 0) || err != nil && (!errors.As(err, &code) || code.code != test.code) {
+			t.Errorf("%s: %v, want exit code %d", name, err, test.code)
+		}
 	}
 }

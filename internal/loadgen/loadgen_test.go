@@ -259,6 +259,9 @@ bounds     1 of 2 buckets broken
 		t.Errorf("%s", text.String())
 	}
 	r.Degraded = 2
+	if n := r.Undecided(); n != 3 {
+		t.Errorf("%d undecided, want one that was not sent and two without the store", n)
+	}
 	text.Reset()
 	WriteText(&text, Options{}, r, true, nil)
 	if !strings.Contains(text.String(), "for 2 of them the store did not decide") || !strings.Contains(text.String(), "not judged") {
