@@ -143,9 +143,11 @@ func TestKeptFileIsForTheStart(t *testing.T) {
 // TestLeftoversOfKeptFileGo: what a process that was killed had not finished is removed at a start.
 func TestLeftoversOfKeptFileGo(t *testing.T) {
 	kept := filepath.Join(t.TempDir(), "accounts.jsonl")
-	left := filepath.Join(filepath.Dir(kept), ".headgate-part-accounts.jsonl.17")
-	if err := os.WriteFile(left, []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
+	left, young := filepath.Join(filepath.Dir(kept), ".headgate-part-accounts.jsonl.17"), filepath.Join(filepath.Dir(kept), ".headgate-part-accounts.jsonl.18")
+	for _, path := range []string{left, young} {
+		if err := os.WriteFile(path, []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := os.Chtimes(left, time.Unix(0, 0), time.Unix(0, 0)); err != nil {
 		t.Fatal(err)
@@ -153,5 +155,8 @@ func TestLeftoversOfKeptFileGo(t *testing.T) {
 	(&Source{Options: Options{Kept: kept}}).loadFile(t.Context())
 	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it is there: %v", err)
+	}
+	if _, err := os.Stat(young); err != nil {
+		t.Errorf("what another process may be writing: %v", err)
 	}
 }
