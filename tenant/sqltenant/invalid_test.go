@@ -88,6 +88,7 @@ func TestCheckRefuses(t *testing.T) {
 		"postgres://u:sec%ret@db/d":                "cannot be read",
 		"postgres://u:a@secret@db/d":               "%40",
 		"postgres://u:a@secret@db,db2/d":           "%40",
+		"postgres://u:a@db,b@secret/d":             "%40",
 		"sqlite://tenants.db":                      "absolute",
 		"mysql://u:secret@db/d":                    "not a database address",
 	} {

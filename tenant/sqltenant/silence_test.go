@@ -29,6 +29,9 @@ func TestSilentWriterHoldsUpNobody(t *testing.T) {
 		Subject: tenant.Subject{Key: "tenant", Value: "acme"}, Actor: "ann", Version: Anyway, At: time.Unix(1_790_000_000, 0),
 		Edit: func(r *Record) error { r.Tiers = []tenant.Assignment{{Tier: "pro"}}; return nil },
 	}
+	if silent.maxSilence != maxSilence {
+		t.Errorf("a process may say nothing for %v, want %v", silent.maxSilence, maxSilence)
+	}
 	silent.maxSilence = time.Millisecond
 	err := silent.change(ctx, func(w *writer) error {
 		if _, err := other.Update(ctx, change); err != nil {
@@ -47,5 +50,9 @@ func TestSilentWriterHoldsUpNobody(t *testing.T) {
 	silent.maxSilence = maxSilence
 	if _, err := silent.Update(ctx, change); err != nil {
 		t.Errorf("the next change of the first process: %v", err)
+	}
+	var after string
+	if err := silent.write.QueryRowContext(ctx, `SHOW idle_in_transaction_session_timeout`).Scan(&after); err != nil || after != "0" {
+		t.Errorf("what does not change anything may say nothing for %s, %v; want no bound", after, err)
 	}
 }
