@@ -235,6 +235,7 @@ func TestDamagedGzip(t *testing.T) {
 		io.WriteString(z, a.line(i)+"\n")
 	}
 	z.Close()
+	const gzipHeader = 10
 	spoilt := bytes.Clone(whole.Bytes())
 	spoilt[len(spoilt)-8]++ // of the checksum
 	for name, b := range map[string][]byte{
@@ -242,6 +243,7 @@ func TestDamagedGzip(t *testing.T) {
 		"cut off in a line":   whole.Bytes()[:whole.Len()/2],
 		"cut off at its end":  whole.Bytes()[:whole.Len()-1],
 		"spoilt":              spoilt,
+		"written over":        append(bytes.Clone(whole.Bytes()[:gzipHeader]), 0xff, 0xff, 0xff, 0xff), // there is no such block
 		"something behind it": append(bytes.Clone(whole.Bytes()), "something"...),
 	} {
 		input := textInput("events.gz", string(b), events(nil))
