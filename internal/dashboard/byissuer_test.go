@@ -176,15 +176,21 @@ func TestLoginByIssuer(t *testing.T) {
 	if why := thief.why(); thief.ask("GET", "/api/me").Code != http.StatusUnauthorized || !strings.Contains(why, "does not take the code or token any more") {
 		t.Errorf("by the same code: %q", why)
 	}
-	if w := b.ask("POST", "/logout"); w.Code != http.StatusNoContent || b.ask("GET", "/api/me").Code != http.StatusUnauthorized {
-		t.Errorf("logout: %d", w.Code)
+	if n := len(l.handler.(*handler).sessions.mu.byKey); n != 1 {
+		t.Errorf("%d sessions, want one", n)
 	}
-	for _, format := range []string{"%v", "%+v", "%#v"} {
-		for _, s := range l.handler.(*handler).sessions.mu.byKey {
+	for _, s := range l.handler.(*handler).sessions.mu.byKey {
+		if s.actor != "oidc:ann" {
+			t.Errorf("the session is one of %q", s.actor)
+		}
+		for _, format := range []string{"%v", "%+v", "%#v"} {
 			if strings.Contains(fmt.Sprintf(format, s), l.shown[0]) {
 				t.Errorf("%s of a session shows the token", format)
 			}
 		}
+	}
+	if w := b.ask("POST", "/logout"); w.Code != http.StatusNoContent || b.ask("GET", "/api/me").Code != http.StatusUnauthorized {
+		t.Errorf("logout: %d", w.Code)
 	}
 }
 

@@ -29,3 +29,16 @@ func TestErrorsKeepAPIKeys(t *testing.T) {
 		}
 	}
 }
+
+// TestDocumentsNameNoAPIKey: neither an override nor a top-up of a document may name a key as it is.
+func TestDocumentsNameNoAPIKey(t *testing.T) {
+	const key, hash = "api_key:sk_live_Zq7Xw3Kv9Jt5", "api_key:jEZVAAAAAAAAAAAAAAAAAA"
+	for where, d := range map[string]Document{
+		"overrides[1].descriptor": {Overrides: []Override{{Descriptor: hash}, {Descriptor: key}}},
+		"top_ups[1].descriptor":   {TopUps: []TopUp{{Descriptor: hash}, {Descriptor: key}}},
+	} {
+		if err := d.CheckNew(); err == nil || !strings.Contains(err.Error(), where) || strings.Contains(err.Error(), key) {
+			t.Errorf("%v, want %s and no key", err, where)
+		}
+	}
+}
