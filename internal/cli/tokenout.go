@@ -49,13 +49,16 @@ func (o tokenOut) print(std *stdio, made func(expires time.Time) (token, lines s
 func addToken(path, lines string, load func(path string) error) error {
 	before, err := os.ReadFile(path)
 	replace := rulesource.Renew
+	if errors.Is(err, fs.ErrNotExist) {
+		replace, err = rulesource.Replace, nil
+	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist) || err == nil && strings.TrimSpace(string(before)) == "":
-		before, replace = []byte("tokens:\n"), rulesource.Replace
 	case err != nil:
 		return fmt.Errorf("--out: %w", err)
 	case len(before) > tokenfile.MaxFile:
 		return fmt.Errorf("--out: %s has more than %d bytes; hint: is it the right file?", path, tokenfile.MaxFile)
+	case strings.TrimSpace(string(before)) == "":
+		before = []byte("tokens:\n")
 	case before[len(before)-1] != '\n':
 		before = append(before, '\n')
 	}

@@ -2,32 +2,51 @@ package cli
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// Who could read a file of tokens can read it when it has one more.
+// Who could read a file of tokens can read it when it has one more, also where it was empty; one that is made is
+// for its owner alone.
 func TestAddedTokenLeavesTheFileItsMode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens.yaml")
-	for _, who := range []string{"ann", "bob"} {
+	add := func(path, who string) {
+		t.Helper()
 		var told bytes.Buffer
 		if code := Run([]string{"admin", "token", who, "--scope", "read", "--out", path}, nil, &told, &told); code != exitOK {
 			t.Fatalf("exit code %d: %s", code, told.String())
 		}
-		if who == "ann" {
-			if err := os.Chmod(path, 0o640); err != nil {
-				t.Fatal(err)
+	}
+	has := func(path string, mode fs.FileMode, names ...string) {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%v, %v; want %v", info.Mode(), err, mode)
+		}
+		for _, name := range names {
+			if !strings.Contains(string(text), name) {
+				t.Errorf("no %s in\n%s", name, text)
 			}
 		}
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
+	add(path, "ann")
+	has(path, 0o600, "ann")
+	if err := os.Chmod(path, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm() != 0o640 || !strings.Contains(string(text), "ann") || !strings.Contains(string(text), "bob") {
-		t.Errorf("%v, %v:\n%s", info.Mode(), err, text)
+	add(path, "bob")
+	has(path, 0o640, "ann", "bob")
+	empty := filepath.Join(t.TempDir(), "empty.yaml")
+	if err := errors.Join(os.WriteFile(empty, nil, 0o600), os.Chmod(empty, 0o640)); err != nil {
+		t.Fatal(err)
 	}
+	add(empty, "ann")
+	has(empty, 0o640, "ann")
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,10 +85,9 @@ func (s *sample) doctor(url string) (string, error) {
 	return string(out), err
 }
 
-// healthy waits until the doctor has nothing to say against a store.
-func (s *sample) healthy(url string, want ...string) {
+// healthy waits until the doctor has nothing to say against a store, and returns what it says.
+func (s *sample) healthy(url string, want ...string) (out string) {
 	s.t.Helper()
-	var out string
 	if err := eventually.Poll(nil, func() (err error) {
 		if out, err = s.doctor(url); err != nil {
 			return err
@@ -101,6 +101,12 @@ func (s *sample) healthy(url string, want ...string) {
 	}); err != nil {
 		s.t.Fatalf("%s: %v\n%s", url, err, out)
 	}
+	return out
+}
+
+// nothingToAdd holds that the doctor has no hint.
+func (s *sample) nothingToAdd(out string) {
+	s.t.Helper()
 	if strings.Contains(out, "hint:") {
 		s.t.Errorf("the doctor has something to add:\n%s", out)
 	}
@@ -111,7 +117,7 @@ func (s *sample) healthy(url string, want ...string) {
 func TestRedisSample(t *testing.T) {
 	s := newSample(t)
 	url := fmt.Sprintf("redis://headgate@127.0.0.1:%d/0?password_file=%s", s.server(), s.path("password"))
-	s.healthy(url, "maxmemory-policy is noeviction", "append-only file")
+	s.nothingToAdd(s.healthy(url, "maxmemory-policy is noeviction", "append-only file"))
 	if out, err := s.doctor(strings.Replace(url, "password_file", "prefix=other:&password_file", 1)); err == nil {
 		t.Errorf("another prefix is permitted:\n%s", out)
 	}
@@ -132,5 +138,64 @@ func TestSentinelSample(t *testing.T) {
 		s.write(name, strings.Replace(string(text), "127.0.0.1 6379", fmt.Sprintf("127.0.0.1 %d", primary), 1))
 		sentinels = append(sentinels, fmt.Sprintf("127.0.0.1:%d", s.run("sentinel", s.path(name), "--sentinel")))
 	}
-	s.healthy(fmt.Sprintf("redis+sentinel://headgate@%s/0?master=headgate&password_file=%s", strings.Join(sentinels, ","), s.path("password")), "primary with 1 replica")
+	s.nothingToAdd(s.healthy(fmt.Sprintf("redis+sentinel://headgate@%s/0?master=headgate&password_file=%s", strings.Join(sentinels, ","), s.path("password")), "primary with 1 replica"))
+}
+
+// TestClusterSample: the samples for the nodes of a cluster work together, the user who makes it may do so and
+// move slots with what they hold, and no node refuses keys because another shard is away.
+func TestClusterSample(t *testing.T) {
+	cli, err := exec.LookPath("redis-cli")
+	if err != nil {
+		testserver.Unavailable(t, err.Error())
+	}
+	s := newSample(t)
+	var nodes []string
+	for range 6 {
+		port := s.server("--include", s.path("replicated.conf"), "--include", s.path("cluster.conf"), "--cluster-port", fmt.Sprint(testserver.FreePort(t)))
+		nodes = append(nodes, fmt.Sprintf("127.0.0.1:%d", port))
+	}
+	askAs := func(user string, args ...string) (string, error) {
+		out, err := exec.Command(cli, append([]string{"--user", user, "--pass", "drawn-" + user, "--no-auth-warning"}, args...)...).CombinedOutput()
+		return string(out), err
+	}
+	ask := func(args ...string) (string, error) { return askAs("cluster", args...) }
+	for _, node := range nodes {
+		_, port, _ := strings.Cut(node, ":")
+		eventually.Nil(t, "every node answers", func() error {
+			out, err := ask("-p", port, "CONFIG", "GET", "cluster-require-full-coverage")
+			if err != nil || out != "cluster-require-full-coverage\nno\n" {
+				return fmt.Errorf("%s: %v: %q", node, err, out)
+			}
+			return nil
+		})
+	}
+	if out, err := ask(slices.Concat([]string{"--cluster", "create"}, nodes, []string{"--cluster-replicas", "1", "--cluster-yes"})...); err != nil {
+		t.Fatalf("make the cluster: %v\n%s", err, out)
+	}
+	out := s.healthy(fmt.Sprintf("redis+cluster://headgate@%s?password_file=%s", strings.Join(nodes[:3], ","), s.path("password")), "primary with 1 replica")
+	// One thing is not for the user of Headgate to ask, and was asked above.
+	if strings.Count(out, "hint:") != 3 || strings.Count(out, "may not ask whether the server goes on when another shard is away") != 3 {
+		t.Errorf("the doctor has something else to add:\n%s", out)
+	}
+	// The slot of this key is the first of the first node.
+	const key = "hg:{06S}"
+	_, first, _ := strings.Cut(nodes[0], ":")
+	_, second, _ := strings.Cut(nodes[1], ":")
+	if out, err := askAs("headgate", "-p", first, "SET", key, "7", "PX", "3600000"); err != nil || out != "OK\n" {
+		t.Fatalf("count: %v: %s", err, out)
+	}
+	ids := map[string]string{}
+	for _, port := range []string{first, second} {
+		out, err := ask("-p", port, "CLUSTER", "MYID")
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		ids[port] = strings.TrimSpace(out)
+	}
+	if out, err := ask("--cluster", "reshard", nodes[0], "--cluster-from", ids[first], "--cluster-to", ids[second], "--cluster-slots", "2", "--cluster-yes"); err != nil {
+		t.Fatalf("move slots: %v\n%s", err, out)
+	}
+	if out, err := askAs("headgate", "-p", second, "GET", key); err != nil || out != "7\n" {
+		t.Errorf("after its slot has moved: %v: %s", err, out)
+	}
 }
