@@ -15,16 +15,8 @@ import (
 func checkDocument(d *quotas.Document, subject tenant.Subject, tiers *tenant.Tiers, now time.Time) []fieldError {
 	termed := d.WithTerms()
 	list := checkTerms(&termed)
-	checkDescriptor := func(path, text string) {
-		if err := quotas.CheckNewDescriptor(text); err != nil {
-			list = append(list, fieldError{Field: path + ".descriptor", Message: err.Error()})
-		}
-	}
-	for i := range d.Overrides {
-		checkDescriptor(fmt.Sprintf("overrides[%d]", i), d.Overrides[i].Descriptor)
-	}
-	for i := range d.TopUps {
-		checkDescriptor(fmt.Sprintf("top_ups[%d]", i), d.TopUps[i].Descriptor)
+	for field, err := range d.UnfitDescriptors() {
+		list = append(list, fieldError{Field: field, Message: err.Error()})
 	}
 	if d.Tier == "" && len(d.Tiers) == 0 && len(d.Overrides) == 0 && len(d.TopUps) == 0 {
 		list = append(list, fieldError{Field: "tier", Message: "neither a tier nor overrides; hint: DELETE takes an account out"})

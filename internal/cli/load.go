@@ -124,7 +124,7 @@ func (c *loadCmd) Run(std *stdio) error {
 	if err != nil {
 		return &codeError{exitUsage, err}
 	}
-	undecided := allowance{most: 100, percent: true}
+	var undecided allowance
 	if c.MaxUndecided != "" {
 		if undecided, err = parseAllowance("--max-undecided", c.MaxUndecided); err != nil {
 			return &codeError{exitUsage, err}
@@ -303,7 +303,7 @@ func (c *loadCmd) judged(r *loadgen.Report, most allowance, buckets []loadgen.Bu
 		return &codeError{exitUsage, c.undecided(r)}
 	case len(buckets) > 0 && buckets[0].Broken():
 		return &codeError{exitNo, nil}
-	case most.exceeded(int64(undecided), int64(all)):
+	case c.MaxUndecided != "" && most.exceeded(int64(undecided), int64(all)):
 		return &codeError{exitNo, fmt.Errorf("load %s: %d of %d requests are undecided, more than --max-undecided %s: %d were not sent, %d had no answer that decides, %d were decided without the store; hint: see the answers in the report, and headgate_store_errors_total of the server",
 			c.Addr, undecided, all, c.MaxUndecided, r.Unsent, r.Sent-r.Decided, r.Degraded)}
 	case c.Rules != "" && r.Degraded > 0:

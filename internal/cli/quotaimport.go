@@ -169,8 +169,8 @@ func changeOf(text []byte, tiers *tenant.Tiers, hasher *identity.Hasher, now tim
 	if err := quotas.CheckNew(name.Subject); err != nil {
 		return change, fmt.Errorf("name: %w", err)
 	}
-	if err := line.CheckNew(); err != nil {
-		return change, err
+	for field, err := range line.UnfitDescriptors() {
+		return change, fmt.Errorf("%s: %w", field, err)
 	}
 	change = line.Change(name, tiers, now)
 	return change, change.Edit(&sqltenant.Record{Subject: name.Subject})

@@ -256,8 +256,8 @@ func (c *quotaTopUpCmd) Run(std *stdio) error {
 
 // grant returns the top-up that the flags name.
 func (c *quotaTopUpCmd) grant(now time.Time) (t tenant.TopUp, err error) {
-	if t.Descriptor, err = tenant.ParseDescriptor(c.Descriptor); err == nil {
-		err = quotas.CheckNewDescriptor(c.Descriptor)
+	if err = quotas.CheckNewDescriptor(c.Descriptor); err == nil {
+		t.Descriptor, err = tenant.ParseDescriptor(c.Descriptor)
 	}
 	if err != nil {
 		return t, fmt.Errorf("--descriptor: %w", err)

@@ -3,6 +3,7 @@ package quotas
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -74,19 +75,20 @@ func CheckNewDescriptor(text string) error {
 	return nil
 }
 
-// CheckNew is CheckNewDescriptor for all of d.
-func (d *Document) CheckNew() error {
-	for i := range d.Overrides {
-		if err := CheckNewDescriptor(d.Overrides[i].Descriptor); err != nil {
-			return wrong(fmt.Sprintf("overrides[%d].descriptor", i), "%v", err)
+// UnfitDescriptors yields what CheckNewDescriptor refuses in d, by the field where that stands.
+func (d *Document) UnfitDescriptors() iter.Seq2[string, error] {
+	return func(yield func(field string, err error) bool) {
+		for i := range d.Overrides {
+			if err := CheckNewDescriptor(d.Overrides[i].Descriptor); err != nil && !yield(fmt.Sprintf("overrides[%d].descriptor", i), err) {
+				return
+			}
+		}
+		for i := range d.TopUps {
+			if err := CheckNewDescriptor(d.TopUps[i].Descriptor); err != nil && !yield(fmt.Sprintf("top_ups[%d].descriptor", i), err) {
+				return
+			}
 		}
 	}
-	for i := range d.TopUps {
-		if err := CheckNewDescriptor(d.TopUps[i].Descriptor); err != nil {
-			return wrong(fmt.Sprintf("top_ups[%d].descriptor", i), "%v", err)
-		}
-	}
-	return nil
 }
 
 // CheckNewTiers is CheckNewDescriptor for all quotas of all tiers. It names the tier of the error.

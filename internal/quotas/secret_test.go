@@ -1,6 +1,7 @@
 package quotas
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -37,8 +38,9 @@ func TestDocumentsNameNoAPIKey(t *testing.T) {
 		"overrides[1].descriptor": {Overrides: []Override{{Descriptor: hash}, {Descriptor: key}}},
 		"top_ups[1].descriptor":   {TopUps: []TopUp{{Descriptor: hash}, {Descriptor: key}}},
 	} {
-		if err := d.CheckNew(); err == nil || !strings.Contains(err.Error(), where) || strings.Contains(err.Error(), key) {
-			t.Errorf("%v, want %s and no key", err, where)
+		unfit := maps.Collect(d.UnfitDescriptors())
+		if err := unfit[where]; len(unfit) != 1 || err == nil || strings.Contains(err.Error(), "sk_live") {
+			t.Errorf("%v, want %s alone and no key", unfit, where)
 		}
 	}
 }
