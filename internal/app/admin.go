@@ -16,7 +16,6 @@ import (
 	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/internal/tenantsource"
 	"github.com/headgate/headgate/internal/tlsfile"
-	"github.com/headgate/headgate/tenant"
 )
 
 const (
@@ -93,12 +92,6 @@ func (p *process) adminOptions(tokens *adminapi.Tokens) adminapi.Options {
 	if p.counts() {
 		o.Usage = p.usage
 	}
-	if p.switches != nil {
-		o.Switches = p.switches.shared
-	}
-	if p.drills != nil {
-		o.Drills = p.drills.rider
-	}
 	if p.settings.Tenants != (config.DatabaseURL{}) {
 		from := p.health.tenants
 		o.Accounts = func() adminapi.Accounts {
@@ -109,19 +102,8 @@ func (p *process) adminOptions(tokens *adminapi.Tokens) adminapi.Options {
 		}
 		o.Tiers = from.TiersInForce
 	}
-	if p.publisher != nil {
-		o.Snapshots = p.publisher
-	}
-	if p.hooks != nil && len(p.hooks.In) > 0 {
-		o.Billing = p.hooks.In
-		p.refusals.Serve(refusals.Billing)
-	}
-	if keys := p.usageKeys; keys != nil {
-		o.SignUsageToken = func(subject tenant.Subject, ttl time.Duration) (string, time.Time, error) {
-			until := time.Now().Add(ttl).Truncate(time.Second)
-			token, err := keys.Sign(subject, until)
-			return token, until, err
-		}
+	for _, add := range p.administered {
+		add(&o)
 	}
 	return o
 }

@@ -17,7 +17,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/callers"
@@ -106,11 +105,11 @@ func Run(ctx context.Context, s config.Serve, o Options) error {
 	}
 	p.tellOpen(&s, fronts)
 	if s.Hints {
-		p.hints = func(listeners map[string]net.Listener) {
+		p.onServing = append(p.onServing, func(listeners map[string]net.Listener) {
 			printHints(o.Out, listeners["http"], p.limiter.Rules(), hinted{s.OpensLimits(s.HTTPAddr, s.Behind("http")), s.Secures("http", s.HTTPAddr)})
 			printAuthHint(o.Out, listeners["auth"])
 			printDashboardHint(o.Out, listeners["dashboard"], s.DashboardTLSCert != "", s.AdminTokens)
-		}
+		})
 	}
 	return p.run(ctx, fronts)
 }
@@ -145,10 +144,6 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 	if err != nil {
 		return nil, err
 	}
-	usage, err := p.customers(s)
-	if err != nil {
-		return nil, err
-	}
 	auth, err := p.gateways(s, answer, &envoy)
 	if err != nil {
 		return nil, err
@@ -173,7 +168,7 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 	return append([]front{
 		{name: "http", addr: s.HTTPAddr, start: p.quick("http", api)},
 		{name: "grpc", addr: s.GRPCAddr, start: p.startGRPC(envoy, overTLS)},
-	}, slices.Concat(auth, redis, usage)...), nil
+	}, append(auth, redis...)...), nil
 }
 
 // turns returns the places of requests that wait for the store; nil where none does.

@@ -3,37 +3,46 @@ package app
 import (
 	"fmt"
 	"net/http"
+	"time"
 
+	"github.com/headgate/headgate/internal/adminapi"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/customer"
 	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/usagetoken"
+	"github.com/headgate/headgate/tenant"
 )
 
-// loadUsageKeys reads the keys that tokens of customers are signed with, if there are
-// to be any, and keeps them as their file has them.
-func (p *process) loadUsageKeys(s *config.Serve) error {
+// loadUsageKeys reads the keys that tokens of customers are signed with, and keeps them as
+// their file has them; nil where there are to be none. Operators make tokens with them.
+func (p *process) loadUsageKeys(s *config.Serve) (*usagetoken.Keys, error) {
 	if s.UsageKey == "" {
-		return nil
+		return nil, nil
 	}
 	keys, err := usagetoken.Load(s.UsageKey)
 	if err != nil {
-		return fmt.Errorf("--usage-key: %w", err)
+		return nil, fmt.Errorf("--usage-key: %w", err)
 	}
-	p.usageKeys = keys
 	p.keepFresh("usage_key", "the file of --usage-key", keys.Reload)
-	return nil
+	p.administered = append(p.administered, func(o *adminapi.Options) {
+		o.SignUsageToken = func(subject tenant.Subject, ttl time.Duration) (string, time.Time, error) {
+			until := time.Now().Add(ttl).Truncate(time.Second)
+			token, err := keys.Sign(subject, until)
+			return token, until, err
+		}
+	})
+	return keys, nil
 }
 
 // customers returns the way in of customers, who read what they have used; none without
 // keys for their tokens. It is never that of those who ask for decisions.
-func (p *process) customers(s *config.Serve) ([]front, error) {
-	if p.usageKeys == nil || s.UsageAddr == "" {
+func (p *process) customers(s *config.Serve, keys *usagetoken.Keys) ([]front, error) {
+	if keys == nil || s.UsageAddr == "" {
 		return nil, nil
 	}
 	p.refusals.Serve(refusals.Usage)
-	usage, err := customer.New(customer.Options{Keys: p.usageKeys, Usage: p.usage, Refusals: p.refusals, Now: p.stack.wall.Now, OnError: func(err error) {
+	usage, err := customer.New(customer.Options{Keys: keys, Usage: p.usage, Refusals: p.refusals, Now: p.stack.wall.Now, OnError: func(err error) {
 		p.logger.Error("a customer who asked for his usage was not answered", "error", err)
 	}})
 	if err != nil {

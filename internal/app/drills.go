@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/internal/adminapi"
 	"github.com/headgate/headgate/internal/audit"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/drill"
@@ -61,7 +62,7 @@ func (p *process) watchDrills() {
 		o.Scene = &scene{stack: p.stack, database: &p.ways.database, broker: &p.ways.broker, process: p}
 	}
 	d.rider = rehearsal.New(o)
-	p.drills = d
+	p.administered = append(p.administered, func(o *adminapi.Options) { o.Drills = d.rider })
 	p.observer.rest = append(p.observer.rest, d.rider)
 	p.observer.panicked = d.rider.Panicked
 	p.health.drill = d.now
@@ -98,9 +99,6 @@ func ownLine(u config.StoreURL) func(context.Context) (rehearsal.Line, func(), e
 
 // now is the drill that lasts, as operators see it; nil while none does.
 func (d *drills) now() *view.Drill {
-	if d == nil {
-		return nil
-	}
 	o, here, left := d.rider.Now()
 	if o == nil {
 		return nil

@@ -50,14 +50,15 @@ func (p *process) feed(o *tenantsource.Options) error {
 	if signer.Shared() {
 		p.logger.Warn("everybody on this machine may read or change the key that signs snapshots; hint: chmod 600, or 640 for a group", "file", p.options.signKey)
 	}
-	p.publisher = snapfeed.NewPublisher(signer, func(ctx context.Context, at sqltenant.Point) (bool, error) {
+	publisher := snapfeed.NewPublisher(signer, func(ctx context.Context, at sqltenant.Point) (bool, error) {
 		db := p.health.tenants.Database()
 		if db == nil {
 			return false, errNoDatabaseYet
 		}
 		return db.Holds(ctx, at)
 	})
-	o.Publish = p.publisher
+	o.Publish = publisher
+	p.administered = append(p.administered, func(o *adminapi.Options) { o.Snapshots = publisher })
 	return nil
 }
 

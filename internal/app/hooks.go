@@ -1,6 +1,8 @@
 package app
 
 import (
+	"github.com/headgate/headgate/internal/adminapi"
+	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/webhook"
 )
@@ -15,7 +17,12 @@ func (p *process) watchHooks() error {
 	if err != nil {
 		return err
 	}
-	p.hooks = hooks
+	if len(hooks.In) > 0 {
+		p.administered = append(p.administered, func(o *adminapi.Options) {
+			o.Billing = hooks.In
+			p.refusals.Serve(refusals.Billing)
+		})
+	}
 	if len(hooks.Out) == 0 {
 		return nil
 	}

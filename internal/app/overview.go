@@ -27,10 +27,11 @@ var breakerNames = [...]string{"closed", "half_open", "open"}
 // overview returns how this node is.
 func (w *watching) overview() view.Overview {
 	p := w.process
+	r := p.health.report()
 	o := view.Overview{
-		At: time.Now(), Node: w.node, Health: healthOf(p.health.report()), Shards: shardsOf(p.stack.shards()),
+		At: time.Now(), Node: w.node, Health: healthOf(r), Shards: shardsOf(p.stack.shards()),
 		Audit: w.events.Stats(), LiveNodes: p.stack.fleet.Live(), HotKeys: int64(sumLeases(p.stack.leases).Hot),
-		Drill: p.drills.now(),
+		Drill: r.Drill,
 	}
 	o.Health.Homes = w.regions.health()
 	held := p.health.held()

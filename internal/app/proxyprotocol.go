@@ -33,7 +33,7 @@ func (p *process) behindBalancer(name string, l net.Listener) (net.Listener, err
 	if err != nil {
 		return nil, fmt.Errorf("--proxy-protocol: %w", err)
 	}
-	p.balanced = append(p.balanced, balancedListener{name, told})
+	p.inlets.balanced = append(p.inlets.balanced, balancedListener{name, told})
 	return told, nil
 }
 

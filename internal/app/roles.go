@@ -9,8 +9,8 @@ import (
 // fronts returns the ways in of all roles that the process has. Those without an address
 // are left out.
 func (p *process) fronts(s *config.Serve) ([]front, error) {
-	// Customers read by these keys, and operators make tokens with them.
-	if err := p.loadUsageKeys(s); err != nil {
+	keys, err := p.loadUsageKeys(s)
+	if err != nil {
 		return nil, err
 	}
 	var all []front
@@ -19,7 +19,11 @@ func (p *process) fronts(s *config.Serve) ([]front, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = deciders
+		usage, err := p.customers(s, keys)
+		if err != nil {
+			return nil, err
+		}
+		all = append(deciders, usage...)
 	}
 	operators, err := p.operators(&s.Admin, &s.Dashboard)
 	if err != nil {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"time"
@@ -13,6 +14,65 @@ import (
 	"github.com/headgate/headgate/rules/lint"
 	"github.com/headgate/headgate/rules/rulefile"
 )
+
+// watchRules makes what keeps rules in force, if any may come into force, of files, of
+// addresses or of a database.
+func (p *process) watchRules() (err error) {
+	s := p.settings
+	p.health.needsRules = s.ReadyWithRules
+	if s.Rules == "" && !s.FedRules() && s.Tenants == (config.DatabaseURL{}) && !s.Follows() {
+		return nil
+	}
+	told := &ruleReporter{metrics: p.metrics, logger: p.logger, explain: p.options.Explain, ruleKeys: p.watching.setRules, modesAreExact: p.stack.modesAreExact(), fit: p.stack.fit, fronts: p.options.fronts}
+	if p.health.rules, err = newRuleSource(s, p.keys, p.limiter, told); err != nil {
+		return err
+	}
+	if err := p.feedRules(&s.XDS); err != nil {
+		return err
+	}
+	return p.pollRules(&s.RulesAway)
+}
+
+// loadRules puts the rules in force, if there are any.
+func (p *process) loadRules() error {
+	if p.health.rules == nil {
+		if p.does.Alone() {
+			return nil
+		}
+		p.logger.Warn("no rules: only limits that callers name are decided; hint: --rules FILE_OR_DIR")
+		return nil
+	}
+	err := p.firstRules()
+	if err == nil || !p.options.startWithoutRules {
+		return err
+	}
+	return p.health.rules.Await(err)
+}
+
+func (p *process) firstRules() error {
+	if p.away != nil {
+		return p.health.rules.LoadFrom(p.away.Read(context.Background())) // within a time of its own
+	}
+	return p.health.rules.Load()
+}
+
+var errAwaited = errors.New("no rate limit configuration loaded")
+
+// unanswered returns why Envoy gets no answer yet; nil when it gets one.
+func (p *process) unanswered() error {
+	if p.health.rules.Awaited() {
+		return errAwaited
+	}
+	return nil
+}
+
+// domains returns the domains that have rules.
+func (p *process) domains() []string {
+	if set := p.limiter.Rules(); set != nil {
+		return set.Domains()
+	}
+	return nil
+}
 
 // newRuleSource returns the source that keeps the rules of s in force in
 // limiter, and tells told.

@@ -24,14 +24,17 @@ var (
 	alpnGRPC = []string{"h2"}
 )
 
-// inlets are the listeners of a process and the certificates that they are served with.
+// inlets are the listeners of a process, what stands before their servers, and the
+// certificates that they are served with.
 type inlets struct {
 	logger       *slog.Logger
 	full, failed linelimit.Limiter
+	floods       floods
 
 	mu           sync.Mutex
 	listeners    []namedInlet
 	certificates []namedCertificate
+	balanced     balanced
 }
 
 type namedInlet struct {
@@ -44,6 +47,10 @@ type namedCertificate struct {
 	*tlsfile.Source
 }
 
+func newInlets(logger *slog.Logger) *inlets {
+	return &inlets{logger: logger, floods: floods{logger: logger}}
+}
+
 // inlet returns l with what stands before the server of that name: bounds, TLS where
 // settings are given, and the guard against floods.
 func (p *process) inlet(name string, l net.Listener, settings *tls.Config) net.Listener {
@@ -52,8 +59,8 @@ func (p *process) inlet(name string, l net.Listener, settings *tls.Config) net.L
 
 // inletWith is inlet with options, of which it fills in what is the same for all.
 func (p *process) inletWith(name string, l net.Listener, o inlet.Options) net.Listener {
-	in := &p.inlets
-	o.MaxConnections, o.OnFlood = p.settings.MaxConnections, p.floods.told(name)
+	in := p.inlets
+	o.MaxConnections, o.OnFlood = p.settings.MaxConnections, in.floods.told(name)
 	o.OnFull = func(remote net.Addr) {
 		if untold, ok := in.full.MayTell(oneLine, time.Now()); ok {
 			in.logger.Warn("a connection was closed because too many are open; hint: --max-connections", "listener", name, "remote", remote.String(), "others_since", untold)

@@ -158,7 +158,7 @@ func (p *process) startGRPC(o rls.Options, settings *tls.Config) func(net.Listen
 
 // watchOwn adds what the own transport of gRPC counts to the metrics.
 func (p *process) watchOwn(c *h2.Counters) {
-	p.floods.own = func() uint64 { return c.Of(h2.Flooded) + c.Of(h2.ResetTooMuch) }
+	p.inlets.floods.own = func() uint64 { return c.Of(h2.Flooded) + c.Of(h2.ResetTooMuch) }
 	p.metrics.WatchGRPC(func() (all []telemetry.GRPCEvent) {
 		c.Each(func(e h2.Event, n uint64) {
 			all = append(all, telemetry.GRPCEvent{Event: e.String(), Count: n})

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/headgate/headgate/internal/adminapi"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/internal/switchboard"
@@ -46,7 +47,8 @@ func (p *process) watchSwitches() {
 		o.File = filepath.Join(dir, switchesFile)
 	}
 	s.shared = switchboard.NewShared(o)
-	p.switches, p.health.switches, p.rollBacks.Switches = s, s, s.shared
+	p.health.switches, p.rollBacks.Switches = s, s.shared
+	p.administered = append(p.administered, func(o *adminapi.Options) { o.Switches = s.shared })
 	p.metrics.WatchDocuments(s.state)
 	p.before = append(p.before, func(ctx context.Context) { s.shared.Start(ctx) })
 	p.tasks = append(p.tasks, s.shared.Run)
