@@ -335,6 +335,10 @@ func TestHTTP(t *testing.T) {
 	}{
 		{http.Header{"Authorization": {"Bearer " + tok}}, 200, ""},
 		{http.Header{"Authorization": {"bearer " + tok}}, 200, ""},
+		{http.Header{"Authorization": {"Bearer   " + tok}}, 200, ""}, // 1*SP of RFC 6750, section 2.1
+		{http.Header{"Authorization": {"Bearer\t" + tok}}, 401, "invalid_token"},
+		{http.Header{"Authorization": {" Bearer " + tok}}, 401, "invalid_token"},
+		{http.Header{"Authorization": {"Bearer  "}}, 401, "invalid_token"},
 		{http.Header{"X-Headgate-Token": {tok}, "Authorization": {"Basic eA=="}}, 200, ""},
 		{http.Header{"X-Headgate-Token": {tok, tok}}, 401, "invalid_token"},
 		{http.Header{"X-Headgate-Token": {""}}, 401, "invalid_token"},

@@ -88,13 +88,13 @@ func CheckName(name string) error {
 var ErrBearer = errors.New("the header Authorization is not one bearer token; hint: Authorization: Bearer TOKEN")
 
 // Bearer returns the token of the values of Authorization (RFC 6750, section 2.1), "" where
-// there are none.
+// there are none. Between the scheme and the token may be several spaces.
 func Bearer(values []string) (token string, err error) {
 	if len(values) == 0 {
 		return "", nil
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
-	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || token == "" {
+	if token = strings.TrimLeft(token, " "); len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return "", ErrBearer
 	}
 	return token, nil
