@@ -179,6 +179,9 @@ func looksSigned(text string) bool {
 // login returns who a signed token says that its bearer is, and what he may do; or
 // why it is not to be believed.
 func (k *keyring) login(text string, now time.Time) (*grant, *problem) {
+	if len(text) > identity.MaxToken {
+		return nil, invalidToken(refusals.OfCredential(identity.TokenTooLong), fmt.Sprintf("%s; hint: it may have %d bytes, so let the issuer put fewer groups into it", identity.TokenTooLong, identity.MaxToken))
+	}
 	i := k.issuerOf(text)
 	if i == nil {
 		return nil, invalidToken(refusals.UnknownSigner, "the token is of no issuer that the file of tokens names")
@@ -197,7 +200,7 @@ func (k *keyring) login(text string, now time.Time) (*grant, *problem) {
 	if !ok || checkSubject(name) != nil {
 		return nil, invalidToken(refusals.BadClaims, "the claim "+i.SubjectClaim+" of the token, which is to name its bearer, is missing, too long or not printable")
 	}
-	if verified, there := token.Claim("email_verified"); i.SubjectClaim == "email" && there && verified != "true" {
+	if i.SubjectClaim == emailClaim && unverifiedEmail(token) {
 		return nil, invalidToken(refusals.BadClaims, "the issuer has not verified the email of the token, which is to name its bearer")
 	}
 	c := &grant{actor: oidcActor + name, scope: i.scopeOf(token)}
@@ -210,9 +213,6 @@ func (k *keyring) login(text string, now time.Time) (*grant, *problem) {
 // issuerOf returns the issuer that a token names, nil when there is none. Nothing of
 // the token is believed for that: each issuer refuses what it has not signed.
 func (k *keyring) issuerOf(text string) *issuer {
-	if len(text) > identity.MaxToken {
-		return nil
-	}
 	_, rest, _ := strings.Cut(text, ".")
 	payload, _, _ := strings.Cut(rest, ".")
 	data, err := base64.RawURLEncoding.DecodeString(payload)
@@ -240,11 +240,25 @@ func (i *issuer) scopeOf(t *identity.Token) (scope Scope) {
 	return scope
 }
 
+// emailClaim is the claim that people may write themselves, as far as the issuer has not
+// verified it.
+const emailClaim = "email"
+
+func unverifiedEmail(t *identity.Token) bool {
+	verified, there := t.Claim("email_verified")
+	return there && verified != "true"
+}
+
 // givenBy reports whether the claim is the value, a list with it, or text of words
-// with spaces between them of which it is one.
+// with spaces between them of which it is one. An email is no words: in quotes, what stands
+// before its @ may hold spaces, and so the email of somebody else.
 func (g *claimGrant) givenBy(t *identity.Token) bool {
+	if g.claim == emailClaim && unverifiedEmail(t) {
+		return false
+	}
 	value, _ := t.Claim(g.claim)
-	return value == g.value || slices.Contains(strings.Split(value, " "), g.value) || slices.Contains(t.List(g.claim), g.value)
+	return value == g.value || slices.Contains(t.List(g.claim), g.value) ||
+		g.claim != emailClaim && slices.Contains(strings.Split(value, " "), g.value)
 }
 
 // discovery is a transport that fetches, in place of what an issuer says of itself,

@@ -260,7 +260,7 @@ func TestLogin(t *testing.T) {
 		"an unknown key":        {token: signWith(t, "second", stranger.keys["first"], i.claims(s.now, admin)), why: "the key that has signed the token is not one of the issuer"},
 		"HMAC by a public key":  {token: signWith(t, "rsa", public, i.claims(s.now, admin)), why: "token algorithm not allowed"},
 		"no algorithm":          {token: unsigned(t, i.claims(s.now, admin)), why: "token algorithm not allowed"},
-		"huge":                  {token: i.token("first", s.now, with(admin, "x", strings.Repeat("x", identity.MaxToken))), why: "of no issuer"},
+		"huge":                  {token: i.token("first", s.now, with(admin, "x", strings.Repeat("x", identity.MaxToken))), why: "token too long; hint: it may have 8192 bytes"},
 		"no name":               {token: i.token("first", s.now, with(admin, "sub", nil)), why: "the claim sub of the token"},
 		"a name of lines":       {token: i.token("first", s.now, with(admin, "sub", "ann\nbob")), why: "the claim sub of the token"},
 		"a long name":           {token: i.token("first", s.now, with(admin, "sub", strings.Repeat("a", 129))), why: "the claim sub of the token"},
@@ -347,6 +347,47 @@ func TestNameClaim(t *testing.T) {
 		}
 		if who.actor != c.want {
 			t.Errorf("%s, want %s", who.actor, c.want)
+		}
+	}
+}
+
+// TestScopeByEmail: an email gives a scope as a whole, and only where the issuer does not say
+// that it has not verified it, whatever names who asks.
+func TestScopeByEmail(t *testing.T) {
+	for _, c := range []struct {
+		claims claims
+		want   Scope
+	}{
+		{claims{"email": "ann@example.com"}, Admin},
+		{claims{"email": "ann@example.com", "email_verified": true}, Admin},
+		{claims{"email": "ann@example.com", "email_verified": "true"}, Admin},
+		{claims{"email": []string{"a@example.com", "ann@example.com"}}, Admin},
+		{claims{"email": "ann@example.com", "email_verified": false}, None},
+		{claims{"email": "ann@example.com", "email_verified": "false"}, None},
+		{claims{"email": []string{"ann@example.com"}, "email_verified": false}, None},
+		{claims{"email": "ann@example.com", "email_verified": false, "groups": "support"}, Read},
+		{claims{"email": `"x ann@example.com y"@evil.example`, "email_verified": true}, None},
+	} {
+		i := newTestIssuer(t)
+		path := filepath.Join(t.TempDir(), "tokens.yaml")
+		if err := os.WriteFile(path, fmt.Appendf(nil, `oidc:
+  - issuer: %s
+    audience: headgate
+    scopes: [{claim: email, value: ann@example.com, scope: admin}, {claim: groups, value: support, scope: read}]
+`, i.url), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		tokens, err := loadTokens(path, i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := readKeys(t, tokens); err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now()
+		who, bad := tokens.file.Get().login(i.token("first", now, c.claims), now)
+		if bad != nil || who.scope != c.want {
+			t.Errorf("%v: %+v, %v; want %s", c.claims, who, bad, c.want)
 		}
 	}
 }
