@@ -21,6 +21,11 @@ func (k *keyring) authenticate(r *http.Request, now time.Time) (*grant, *problem
 	}
 	if !presented {
 		if subject, ok := peerSubject(r); ok {
+			// A browser shows a certificate to whichever page asks, unlike a token.
+			var origins http.CrossOriginProtection
+			if origins.Check(r) != nil {
+				return nil, fail(http.StatusForbidden, "a page of another origin has asked by the certificate of its browser").because(refusals.Origin)
+			}
 			return k.known(k.certificate(subject), "the certificate", now)
 		}
 		return nil, fail(http.StatusUnauthorized, "no token; hint: Authorization: Bearer TOKEN").with("WWW-Authenticate", challenge).because(refusals.NoToken)
