@@ -199,7 +199,9 @@ func (c *Client) learn(ctx context.Context, now time.Time) {
 		learnt, err = c.use(document, now)
 	}
 	if err != nil {
-		c.tried, c.failed = now, c.fail(Away, "the issuer does not say how one logs in", err)
+		// The pause begins now: who waits behind a question that took long must not ask anew, one
+		// after the other.
+		c.tried, c.failed = c.options.Now(), c.fail(Away, "the issuer does not say how one logs in", err)
 		return
 	}
 	c.known, c.failed = learnt, nil

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/headgate/headgate/identity"
@@ -493,4 +494,36 @@ func contextGone(t *testing.T) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx, cancel
+}
+
+// silence is an issuer that does not answer.
+type silence struct{}
+
+func (silence) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// TestSilentIssuer: who logs in at an issuer that does not answer hears so after one question,
+// however many others wait for the answer to it.
+func TestSilentIssuer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, err := New(Options{Issuer: "https://issuer.example", ID: "gate", Redirect: home, Transport: silence{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		var waiting sync.WaitGroup
+		for range 20 {
+			waiting.Go(func() {
+				if _, _, err := client.Begin(t.Context()); err == nil {
+					t.Error("a login has begun")
+				}
+				if waited := time.Since(begun); waited != askLimit {
+					t.Errorf("it was told after %s, want %s", waited, askLimit)
+				}
+			})
+		}
+		waiting.Wait()
+	})
 }
