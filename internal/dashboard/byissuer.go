@@ -71,19 +71,17 @@ func newByIssuer(i *Issuer) (*byIssuer, error) {
 }
 
 // carried is what the browser of a login keeps until it is logged in: the login that it has
-// begun, or why there was none.
+// begun, why there was none, or both.
 type carried struct {
 	Attempt *oidclogin.Attempt `json:"attempt,omitempty"`
 	Why     string             `json:"why,omitempty"`
 }
 
-// cookieName is that of what is carried. A browser takes no cookie of a name that begins with
-// __Host- from another host, so that nobody who has one beside this can have it log in as
-// somebody else.
+// cookieName is that of what is carried.
 func (i *byIssuer) cookieName(r *http.Request) string {
 	name := strings.Replace(cookieName(r), "session", "login", 1)
 	if i.https {
-		return "__Host-" + name
+		return hostPrefix + name
 	}
 	return name
 }
@@ -94,6 +92,17 @@ func (i *byIssuer) cookie(r *http.Request, value string, lasts time.Duration) *h
 	return &http.Cookie{
 		Name: i.cookieName(r), Value: value, Path: "/", MaxAge: int(lasts / time.Second), HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: i.https,
 	}
+}
+
+// still keeps what goes on being carried; of nothing it takes the cookie away.
+func (i *byIssuer) still(r *http.Request, v carried) *http.Cookie {
+	switch {
+	case v.Attempt != nil:
+		return i.cookie(r, i.seal(v), oidclogin.Lasts)
+	case v.Why != "":
+		return i.cookie(r, i.seal(v), whyLasts)
+	}
+	return i.cookie(r, "", -time.Second)
 }
 
 func (i *byIssuer) carried(r *http.Request) (v carried, ok bool) {
@@ -132,7 +141,7 @@ func (h *handler) ways(w http.ResponseWriter, r *http.Request) {
 		say.Issuer = i.Client.Host()
 		if v, ok := i.carried(r); ok && v.Why != "" {
 			say.Why = v.Why
-			http.SetCookie(w, i.cookie(r, "", -time.Second))
+			http.SetCookie(w, i.still(r, carried{Attempt: v.Attempt}))
 		}
 	}
 	writeJSON(w, http.StatusOK, say)
@@ -151,7 +160,7 @@ func (h *handler) start(w http.ResponseWriter, r *http.Request) {
 		h.noLogin(w, r, err)
 		return
 	}
-	http.SetCookie(w, h.issuer.cookie(r, h.issuer.seal(carried{Attempt: &attempt}), oidclogin.Lasts))
+	http.SetCookie(w, h.issuer.still(r, carried{Attempt: &attempt}))
 	sendTo(w, address)
 }
 
@@ -182,10 +191,8 @@ func (h *handler) callback(w http.ResponseWriter, r *http.Request) {
 	// A token that is not renewed ends by itself, and the session with it, when the admin API
 	// says so.
 	name, _ := h.sessions.begin(who.Actor, renewed(h.issuer.Client, tokens, h.now), h.now())
-	session := cookie(r, name, int(h.sessions.lasts/time.Second))
-	session.Secure = session.Secure || h.issuer.https
-	http.SetCookie(w, session)
-	http.SetCookie(w, h.issuer.cookie(r, "", -time.Second))
+	http.SetCookie(w, h.cookie(r, name, h.https(r) || h.issuer.https))
+	http.SetCookie(w, h.issuer.still(r, carried{}))
 	sendTo(w, "/")
 }
 
@@ -206,19 +213,23 @@ func (h *handler) letIn(r *http.Request, token string) *captured {
 
 // noLogin sends a browser to the page of the login, which says why there is none.
 func (h *handler) noLogin(w http.ResponseWriter, r *http.Request, err error) {
-	text := err.Error()
+	text, says := err.Error(), carried{}
 	if why, ok := errors.AsType[*oidclogin.Error](err); ok {
 		// What else there is to know is for operators, and in the log.
 		text = why.Text
 		switch why.Because {
 		case oidclogin.Stray:
+			// The login that this browser has begun last goes on: another tab, or a page of
+			// somebody else, may have brought this answer.
+			was, _ := h.issuer.carried(r)
+			says.Attempt = was.Attempt
 			h.refusals.Refused(refusals.Dashboard, refusals.Malformed, r, "")
 		case oidclogin.Untrusted:
 			h.refusals.Refused(refusals.Dashboard, refusals.OfCredential(why.Reason), r, "")
 		}
 	}
-	text = text[:min(len(text), maxWhy)]
-	http.SetCookie(w, h.issuer.cookie(r, h.issuer.seal(carried{Why: strings.ToValidUTF8(text, "")}), whyLasts))
+	says.Why = strings.ToValidUTF8(text[:min(len(text), maxWhy)], "")
+	http.SetCookie(w, h.issuer.still(r, says))
 	sendTo(w, "/")
 }
 

@@ -195,11 +195,11 @@ func TestLoginByIssuer(t *testing.T) {
 }
 
 // TestCookiesOfALogin: the cookie that goes to the issuer and back is Lax, that of the session
-// is Strict, and where browsers see HTTPS both are Secure and no other host can set the first.
+// is Strict, and where browsers see HTTPS both are Secure and no other host can set them.
 func TestCookiesOfALogin(t *testing.T) {
 	for _, c := range []struct{ home, begun, session string }{
 		{"http://gate:9292", "headgate_login_9292=V; Path=/; Max-Age=600; HttpOnly; SameSite=Lax", "headgate_session_9292=V; Path=/; Max-Age=3600; HttpOnly; SameSite=Strict"},
-		{"https://gate.example", "__Host-headgate_login=V; Path=/; Max-Age=600; HttpOnly; Secure; SameSite=Lax", "headgate_session=V; Path=/; Max-Age=3600; HttpOnly; Secure; SameSite=Strict"},
+		{"https://gate.example", "__Host-headgate_login=V; Path=/; Max-Age=600; HttpOnly; Secure; SameSite=Lax", "__Host-headgate_session=V; Path=/; Max-Age=3600; HttpOnly; Secure; SameSite=Strict"},
 	} {
 		l := newLodge(t, c.home)
 		b := l.browser()
@@ -264,6 +264,28 @@ func TestLoginIsOfItsBrowser(t *testing.T) {
 	b.back(CallbackPath + "?error=access_denied&error_description=" + url.QueryEscape("call +1 555 and tell your password"))
 	if why := b.why(); strings.Contains(why, "password") {
 		t.Errorf("a page of somebody else chooses what is shown: %q", why)
+	}
+}
+
+// TestTwoTabs: an answer to a login that another tab has replaced, or that somebody else has
+// begun, does not end the one that this browser has begun last.
+func TestTwoTabs(t *testing.T) {
+	l := newLodge(t, "http://gate:9292")
+	b := l.browser()
+	first, second, mallory := b.start(), b.start(), l.browser().start()
+	for _, target := range []string{first, mallory, CallbackPath, CallbackPath + "?error=access_denied"} {
+		b.back(target)
+		if why := b.why(); b.ask("GET", "/api/me").Code != http.StatusUnauthorized || !strings.Contains(why, "that another one has replaced") {
+			t.Errorf("%s: why %q", target, why)
+		}
+		if why := b.why(); why != "" {
+			t.Errorf("it says it again: %q", why)
+		}
+	}
+	b.back(first) // and why is not looked at
+	b.back(second)
+	if w := b.ask("GET", "/api/me"); w.Code != http.StatusOK || len(b.cookies) != 1 {
+		t.Errorf("the login that was begun last: %d %s, cookies %v", w.Code, w.Body, b.cookies)
 	}
 }
 

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -199,8 +200,8 @@ func TestCookie(t *testing.T) {
 		want         string
 	}{
 		{"plain", "http://gate:9292", func(*http.Request) {}, "headgate_session_9292=V; Path=/; Max-Age=3600; HttpOnly; SameSite=Strict"},
-		{"behind a proxy with TLS", "https://gate:9292", func(*http.Request) {}, "headgate_session_9292=V; Path=/; Max-Age=3600; HttpOnly; Secure; SameSite=Strict"},
-		{"usual port", "https://gate", func(r *http.Request) { r.Host = "gate" }, "headgate_session=V; Path=/; Max-Age=3600; HttpOnly; Secure; SameSite=Strict"},
+		{"behind a proxy with TLS", "https://gate:9292", func(*http.Request) {}, "__Host-headgate_session_9292=V; Path=/; Max-Age=3600; HttpOnly; Secure; SameSite=Strict"},
+		{"usual port", "https://gate", func(r *http.Request) { r.Host = "gate" }, "__Host-headgate_session=V; Path=/; Max-Age=3600; HttpOnly; Secure; SameSite=Strict"},
 	} {
 		w := d.ask("POST", "/login", `{"token": "hga_good"}`, with("Origin", tt.origin), tt.edit)
 		got := w.Header().Get("Set-Cookie")
@@ -214,6 +215,44 @@ func TestCookie(t *testing.T) {
 		if got := strings.Replace(got, cookie.Value, "V", 1); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
+	}
+}
+
+// TestCookieOfAnotherHost: where browsers see HTTPS, a host beside this one can neither have
+// them take part in a session of its own nor end the one that they have.
+func TestCookieOfAnotherHost(t *testing.T) {
+	const plain, own = "headgate_session_9292", "__Host-headgate_session_9292"
+	d := newDesk(t)
+	begin := func(edits ...func(*http.Request)) *http.Cookie {
+		return d.ask("POST", "/login", `{"token": "hga_good"}`, edits...).Result().Cookies()[0]
+	}
+	overTLS := func(r *http.Request) { r.TLS = &tls.ConnectionState{} }
+	https := with("Origin", "https://gate:9292")
+	theirs, mine := begin(), begin(https)
+	if theirs.Name != plain || mine.Name != own || begin(overTLS).Name != own {
+		t.Fatalf("the cookies are %s and %s", theirs.Name, mine.Name)
+	}
+	bring := func(pairs ...string) func(*http.Request) { return with("Cookie", strings.Join(pairs, "; ")) }
+	code := func(edits ...func(*http.Request)) int { return d.ask("GET", "/api/me", "", edits...).Code }
+	if got := code(overTLS, bring(plain+"="+theirs.Value)); got != http.StatusUnauthorized {
+		t.Errorf("over TLS a cookie that any host can set: %d", got)
+	}
+	if got := code(bring(plain + "=" + theirs.Value)); got != http.StatusOK {
+		t.Errorf("without TLS: %d", got)
+	}
+	both := bring(plain+"="+theirs.Value, own+"="+mine.Value)
+	w := d.ask("POST", "/logout", "{}", both, https)
+	if got := w.Header().Get("Set-Cookie"); got != own+"=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Strict" {
+		t.Errorf("logout: %d, %s", w.Code, got)
+	}
+	if got := code(bring(own + "=" + mine.Value)); got != http.StatusUnauthorized {
+		t.Errorf("after the logout: %d", got)
+	}
+	if got := code(bring(plain+"="+theirs.Value, own+"="+begin(https).Value)); got != http.StatusOK {
+		t.Errorf("with both: %d", got)
+	}
+	if got := code(bring(plain + "=" + theirs.Value)); got != http.StatusOK {
+		t.Errorf("the logout has ended the session of another cookie: %d", got)
 	}
 }
 

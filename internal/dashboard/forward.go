@@ -20,7 +20,7 @@ func (h *handler) forward(w http.ResponseWriter, r *http.Request) {
 	s := h.session(r)
 	if s == nil {
 		because := refusals.NoSession
-		if _, err := r.Cookie(cookieName(r)); err == nil {
+		if h.brought(r) != nil {
 			because = refusals.UnknownSession
 		}
 		h.refusals.Refused(refusals.Dashboard, because, r, "")
@@ -45,7 +45,7 @@ func (h *handler) forward(w http.ResponseWriter, r *http.Request) {
 	}
 	h.api.ServeHTTP(&forwarded{ResponseWriter: w, refused: func() {
 		h.sessions.drop(s)
-		http.SetCookie(w, cookie(r, "", -1))
+		h.forget(w, r)
 	}}, asked)
 }
 

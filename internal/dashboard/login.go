@@ -55,7 +55,8 @@ func (h *handler) login(w http.ResponseWriter, r *http.Request) {
 	}
 	h.drop(r)
 	name, begun := h.sessions.begin(who.Actor, func(context.Context) string { return token }, h.now())
-	http.SetCookie(w, cookie(r, name, int(h.sessions.lasts/time.Second)))
+	// A browser that sees HTTPS says so here, though a proxy may have taken it off.
+	http.SetCookie(w, h.cookie(r, name, h.https(r) || strings.HasPrefix(r.Header.Get("Origin"), "https://")))
 	writeJSON(w, http.StatusOK, struct {
 		identity
 		ExpiresAt time.Time `json:"expires_at"`
@@ -80,7 +81,7 @@ func printable(s string) bool {
 // logout ends the session of who asks, if there is one.
 func (h *handler) logout(w http.ResponseWriter, r *http.Request) {
 	h.drop(r)
-	http.SetCookie(w, cookie(r, "", -1))
+	h.forget(w, r)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusNoContent)
 }
@@ -94,12 +95,17 @@ func (h *handler) drop(r *http.Request) {
 
 // session returns that of who asks, nil when there is none.
 func (h *handler) session(r *http.Request) *session {
-	c, err := r.Cookie(cookieName(r))
-	if err != nil {
+	c := h.brought(r)
+	if c == nil {
 		return nil
 	}
 	return h.sessions.find(c.Value, h.now())
 }
+
+// hostPrefix begins the names of cookies that browsers take over HTTPS alone, and from no other
+// host than the one that they are sent to. So nobody who has a host beside this can have a
+// browser log in as somebody else.
+const hostPrefix = "__Host-"
 
 // cookieName has the port in it: browsers keep cookies by host alone, and operators
 // reach several nodes as ports of one host.
@@ -110,12 +116,41 @@ func cookieName(r *http.Request) string {
 	return "headgate_session"
 }
 
-// cookie keeps the name of a session for some seconds; below 0 it takes it away.
-func cookie(r *http.Request, name string, seconds int) *http.Cookie {
-	return &http.Cookie{
-		Name: cookieName(r), Value: name, Path: "/", MaxAge: seconds, HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		// A browser that sees HTTPS has it, though a proxy may have taken it off.
-		Secure: r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://"),
+// https reports whether it is known that the browser which has sent r sees HTTPS. A proxy may
+// have taken it off; so false says nothing.
+func (h *handler) https(r *http.Request) bool {
+	return r.TLS != nil || h.issuer != nil && h.issuer.https && strings.EqualFold(r.Host, h.issuer.host)
+}
+
+// brought returns the cookie of a session that r has, nil when there is none. Any host beside
+// this can have set one without hostPrefix; so that counts only where there may be no other.
+func (h *handler) brought(r *http.Request) *http.Cookie {
+	if c, err := r.Cookie(hostPrefix + cookieName(r)); err == nil {
+		return c
+	}
+	if c, err := r.Cookie(cookieName(r)); err == nil && !h.https(r) {
+		return c
+	}
+	return nil
+}
+
+// cookie keeps the name of a session, for a browser that sees HTTPS by hostPrefix.
+func (h *handler) cookie(r *http.Request, value string, https bool) *http.Cookie {
+	c := &http.Cookie{
+		Name: cookieName(r), Value: value, Path: "/", MaxAge: int(h.sessions.lasts / time.Second), HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: https,
+	}
+	if https {
+		c.Name = hostPrefix + c.Name
+	}
+	return c
+}
+
+// forget takes away the cookie that r has brought.
+func (h *handler) forget(w http.ResponseWriter, r *http.Request) {
+	if brought := h.brought(r); brought != nil {
+		c := h.cookie(r, "", strings.HasPrefix(brought.Name, hostPrefix))
+		c.MaxAge = -1
+		http.SetCookie(w, c)
 	}
 }
 
