@@ -97,7 +97,7 @@ func (c *Client) Finish(ctx context.Context, a Attempt, q url.Values) (*Tokens, 
 		return nil, &Error{Because: Untrusted, Text: "the answer is of another issuer than the one that was asked"}
 	}
 	if q.Has("error") {
-		return nil, c.declined(only(q, "error"), only(q, "error_description"))
+		return nil, declined(only(q, "error"), only(q, "error_description"))
 	}
 	code := only(q, "code")
 	if code == "" || len(code) > maxCode {
@@ -129,8 +129,9 @@ func Unasked() *Error {
 }
 
 // declined returns what an issuer says in place of sending a code (RFC 6749, section 4.1.2.1;
-// OpenID Connect Core 1.0, section 3.1.2.6).
-func (c *Client) declined(code, description string) *Error {
+// OpenID Connect Core 1.0, section 3.1.2.6). It has come by a browser, which may have made it up:
+// so who logs in is shown it, and operators are told of nothing.
+func declined(code, description string) *Error {
 	text := words(code)
 	if more := words(description); more != "" {
 		text += ", " + more
@@ -141,7 +142,7 @@ func (c *Client) declined(code, description string) *Error {
 	case "server_error", "temporarily_unavailable":
 		return &Error{Because: Away, Text: "the issuer cannot log anybody in for now (" + text + "); hint: try again"}
 	}
-	return c.fail(Setup, "the issuer does not take what the dashboard asks for ("+text+"); hint: --dashboard-oidc-client, --dashboard-oidc-scopes, and --dashboard-url, which the issuer has to know", nil)
+	return &Error{Because: Setup, Text: "the issuer does not take what the dashboard asks for (" + text + "); hint: --dashboard-oidc-client, --dashboard-oidc-scopes, and --dashboard-url, which the issuer has to know"}
 }
 
 // only returns the value of a parameter that is there once, else "".

@@ -309,6 +309,27 @@ func TestIssuerIsAway(t *testing.T) {
 	}
 }
 
+// TestMadeUpRefusal: what a browser says in the name of the issuer is no news for operators, and
+// hides none.
+func TestMadeUpRefusal(t *testing.T) {
+	b := newBench(t)
+	a, q := b.begin()
+	q.Set("error", "invalid_scope")
+	q.Set("error_description", "call +1 555")
+	_, err := b.client.Finish(t.Context(), a, q)
+	wantError(t, err, Setup, "invalid_scope, call +1 555")
+	if len(b.told) != 0 {
+		t.Errorf("told %q", b.told)
+	}
+	b.write("another")
+	a, q = b.begin()
+	_, err = b.client.Finish(t.Context(), a, q)
+	wantError(t, err, Setup, "invalid_client")
+	if len(b.told) != 1 || !strings.Contains(b.told[0], "invalid_client") {
+		t.Errorf("told %q", b.told)
+	}
+}
+
 // TestDocument: what an issuer says of itself may not lead to where anybody can stand in for
 // it.
 func TestDocument(t *testing.T) {
