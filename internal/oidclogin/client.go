@@ -214,8 +214,8 @@ func (c *Client) use(d *issuers.Document, now time.Time) (*knowledge, error) {
 	var ok1, ok2 bool
 	k.authorization, ok1 = c.name.Endpoint(d.Authorization)
 	k.token, ok2 = c.name.Endpoint(d.Token)
-	if !ok1 || !ok2 {
-		return nil, errors.New("authorization_endpoint or token_endpoint is no https address")
+	if _, ok3 := c.name.Endpoint(d.Keys); !ok1 || !ok2 || !ok3 {
+		return nil, errors.New("authorization_endpoint, token_endpoint or jwks_uri is no https address")
 	}
 	if c.known != nil && c.known.Keys == d.Keys {
 		k.keys, k.verifier = c.known.keys, c.known.verifier

@@ -1,6 +1,7 @@
 package oidclogin
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -336,10 +337,12 @@ func TestDocument(t *testing.T) {
 	for name, value := range map[string]any{
 		"issuer": "https://evil.example", "authorization_endpoint": "http://192.0.2.1/a", "token_endpoint": "javascript:alert(1)", "jwks_uri": nil, "token_endpoint_auth_methods_supported": 7,
 	} {
+		text := cmp.Or(map[string]string{"issuer": "another issuer", "token_endpoint_auth_methods_supported": "not what an issuer says of itself"}[name], "jwks_uri is no https address")
 		b := newBench(t)
 		b.issuer.Behave(testissuer.Behaviour{Document: map[string]any{name: value}})
 		_, _, err := b.client.Begin(t.Context())
-		wantError(t, err, Away, "the issuer does not say how one logs in")
+		wantError(t, err, Away, "the issuer does not say how one logs in: ")
+		wantError(t, err, Away, text)
 	}
 }
 
