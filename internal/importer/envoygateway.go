@@ -140,77 +140,100 @@ func (p *policy) scope(n *yaml.Node, local bool) {
 // gatewayUnits are the units of Envoy Gateway.
 var gatewayUnits = []string{"Second", "Minute", "Hour", "Day", "Month", "Year"}
 
+// gatewayRule is what was read of a rule of a policy.
+type gatewayRule struct {
+	*policy
+	node      *yaml.Node
+	what      string // in notes
+	local     bool
+	shared    bool
+	good      bool
+	out       rule
+	selectors []*yaml.Node
+}
+
+// rule reads a rule, and adds a descriptor for each of its targets and selectors.
 func (p *policy) rule(n *yaml.Node, local, shared bool) {
 	p.rules++
-	out, what := rule{}, fmt.Sprintf("a rule of %s", p.name)
+	r := &gatewayRule{
+		policy: p, node: n, what: "a rule of " + p.name, local: local, shared: shared, good: true, selectors: []*yaml.Node{nil},
+	}
 	if local {
-		out.keys = append(out.keys, setting{"consistency", "local"}, setting{"local_share", "whole"})
+		r.out.keys = append(r.out.keys, setting{"consistency", "local"}, setting{"local_share", "whole"})
 	}
-	selectors := []*yaml.Node{nil}
-	good := true
 	for key, value := range pairs(n) {
-		switch key.Value {
-		case "name":
-		case "clientSelectors":
-			list, ok := p.list(n, key.Value)
-			if good = good && ok; len(list) > 0 {
-				selectors = list
-			}
-		case "limit":
-			p.unknown(value, "requests", "unit")
-			requests, ok := numberOf(field(value, "requests"))
-			unit := textOf(field(value, "unit"))
-			if !ok || !slices.Contains(gatewayUnits, unit) {
-				p.note(key.Line, what, "its limit is no number of requests in a %s", strings.Join(gatewayUnits, ", "))
-				good = false
-			}
-			out.limits = []oneLimit{{requests: requests, unit: strings.ToLower(unit), algorithm: "fixed_window", countDenied: !local}}
-		case "cost":
-			p.note(key.Line, what, "its cost is not carried over: write cost, or have Envoy send hits_addend")
-		case "shared":
-			shared, _ = p.boolean(n, key.Value, false)
-		case "shadowMode":
-			switch on, _ := p.boolean(n, key.Value, false); {
-			case on && local:
-				p.note(key.Line, key.Value, "there it is for global rules alone, and is not read")
-			case on:
-				out.keys = append(out.keys, setting{"shadow_mode", true})
-			}
-		default:
-			p.note(key.Line, key.Value, "the key is not known here")
+		r.field(key, value)
+	}
+	if !r.good || len(r.out.limits) == 0 {
+		p.note(n.Line, r.what, "it has no limit")
+		return
+	}
+	r.add()
+}
+
+// field reads one field of the rule.
+func (r *gatewayRule) field(key, value *yaml.Node) {
+	switch key.Value {
+	case "name":
+	case "clientSelectors":
+		list, ok := r.list(r.node, key.Value)
+		if r.good = r.good && ok; len(list) > 0 {
+			r.selectors = list
 		}
+	case "limit":
+		r.unknown(value, "requests", "unit")
+		requests, ok := numberOf(field(value, "requests"))
+		unit := textOf(field(value, "unit"))
+		if !ok || !slices.Contains(gatewayUnits, unit) {
+			r.note(key.Line, r.what, "its limit is no number of requests in a %s", strings.Join(gatewayUnits, ", "))
+			r.good = false
+		}
+		r.out.limits = []oneLimit{{requests: requests, unit: strings.ToLower(unit), algorithm: "fixed_window", countDenied: !r.local}}
+	case "cost":
+		r.note(key.Line, r.what, "its cost is not carried over: write cost, or have Envoy send hits_addend")
+	case "shared":
+		r.shared, _ = r.boolean(r.node, key.Value, false)
+	case "shadowMode":
+		switch on, _ := r.boolean(r.node, key.Value, false); {
+		case on && r.local:
+			r.note(key.Line, key.Value, "there it is for global rules alone, and is not read")
+		case on:
+			r.out.keys = append(r.out.keys, setting{"shadow_mode", true})
+		}
+	default:
+		r.note(key.Line, key.Value, "the key is not known here")
 	}
-	if !good || len(out.limits) == 0 {
-		p.note(n.Line, what, "it has no limit")
+}
+
+// add adds the descriptors of the rule.
+func (r *gatewayRule) add() {
+	starts, line := r.targets, r.node.Line
+	if r.badTargets && !r.shared {
+		r.note(line, r.what, "its targets are not read")
 		return
 	}
-	starts := p.targets
-	if p.badTargets && !shared {
-		p.note(n.Line, what, "its targets are not read")
+	if r.shared || len(starts) == 0 {
+		starts = []entry{is("policy", r.name)}
+	}
+	if len(starts)*len(r.selectors) > maxWays {
+		r.note(line, r.what, "it has more than %d targets and selectors", maxWays)
 		return
 	}
-	if shared || len(starts) == 0 {
-		starts = []entry{is("policy", p.name)}
-	}
-	if len(starts)*len(selectors) > maxWays {
-		p.note(n.Line, what, "it has more than %d targets and selectors", maxWays)
-		return
-	}
-	if len(selectors) > 1 {
-		p.elsewhere(n.Line, what, "each of its %d selectors counts by itself, as there", len(selectors))
+	if len(r.selectors) > 1 {
+		r.elsewhere(line, r.what, "each of its %d selectors counts by itself, as there", len(r.selectors))
 	}
 	for _, start := range starts {
-		for _, selector := range selectors {
-			p.way(n, start, selector, out)
+		for _, selector := range r.selectors {
+			r.way(start, selector)
 		}
 	}
 }
 
-// way adds the descriptor of one selector of a rule.
-func (p *policy) way(n *yaml.Node, start entry, selector *yaml.Node, out rule) {
+// way adds the descriptor of one selector of the rule.
+func (r *gatewayRule) way(start entry, selector *yaml.Node) {
 	way := []entry{start}
 	if selector != nil && selector.Kind != yaml.MappingNode {
-		p.note(selector.Line, "clientSelectors", "one that is no mapping is not read")
+		r.note(selector.Line, "clientSelectors", "one that is no mapping is not read")
 		return
 	}
 	for key, value := range pairs(selector) {
@@ -219,21 +242,21 @@ func (p *policy) way(n *yaml.Node, start entry, selector *yaml.Node, out rule) {
 		switch key.Value {
 		case "headers", "queryParams":
 			var list []*yaml.Node
-			list, ok = p.list(selector, key.Value)
+			list, ok = r.list(selector, key.Value)
 			for _, item := range list {
-				e, fits := p.matched(item, keyOf(textOf(field(item, "name"))), "Exact")
+				e, fits := r.matched(item, keyOf(textOf(field(item, "name"))), "Exact")
 				more, ok = append(more, e), ok && fits
 			}
 		case "methods":
-			more, ok = p.methods(selector)
+			more, ok = r.methods(selector)
 		case "path":
-			e, fits := p.matched(value, "path", "PathPrefix")
+			e, fits := r.matched(value, "path", "PathPrefix")
 			more, ok = []entry{e}, fits
 		case "sourceCIDR":
-			e, fits := p.network(value)
+			e, fits := r.network(value)
 			more, ok = []entry{e}, fits
 		default:
-			p.note(key.Line, key.Value, "what it selects by is not known here")
+			r.note(key.Line, key.Value, "what it selects by is not known here")
 			ok = false
 		}
 		if !ok {
@@ -242,28 +265,28 @@ func (p *policy) way(n *yaml.Node, start entry, selector *yaml.Node, out rule) {
 		way = append(way, more...)
 	}
 	if slices.ContainsFunc(way, func(e entry) bool { return e.match == rules.MatchValue && strings.Contains(e.value, "*") }) {
-		p.note(n.Line, "a rule of "+p.name, "a value with a '*' would be a pattern here")
+		r.note(r.node.Line, r.what, "a value with a '*' would be a pattern here")
 		return
 	}
-	if p.tree.overlaps(way) {
+	if r.tree.overlaps(way) {
 		// An entry of its own keeps it apart from the rules that the request fits too.
-		way = slices.Insert(way, 1, is("rule", fmt.Sprintf("%s/%d", p.name, p.rules)))
+		way = slices.Insert(way, 1, is("rule", fmt.Sprintf("%s/%d", r.name, r.rules)))
 	}
-	if !p.tree.limit(way, out) {
-		at := p.tree.at(way)
-		if p.owners[at] != p {
-			p.note(n.Line, "a rule of "+p.name, "%s limits what has this name already: of routes in several namespaces import one at a time", p.owners[at].name)
+	if !r.tree.limit(way, r.out) {
+		at := r.tree.at(way)
+		if r.owners[at] != r.policy {
+			r.note(r.node.Line, r.what, "%s limits what has this name already: of routes in several namespaces import one at a time", r.owners[at].name)
 			return
 		}
-		if !slices.EqualFunc(at.rule.keys, out.keys, func(a, b setting) bool { return a == b }) {
-			p.note(n.Line, "a rule of "+p.name, "another rule is for the same requests, and in another mode")
+		if !slices.EqualFunc(at.rule.keys, r.out.keys, func(a, b setting) bool { return a == b }) {
+			r.note(r.node.Line, r.what, "another rule is for the same requests, and in another mode")
 			return
 		}
-		at.rule.limits = append(at.rule.limits, out.limits...)
+		at.rule.limits = append(at.rule.limits, r.out.limits...)
 		return
 	}
-	if p.tree.rules <= MaxRules {
-		p.owners[p.tree.at(way)] = p
+	if r.tree.rules <= MaxRules {
+		r.owners[r.tree.at(way)] = r.policy
 	}
 }
 
