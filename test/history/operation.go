@@ -31,16 +31,6 @@ type Operation struct {
 // Span is a time in which something happened, as Call and Return of an Operation are.
 type Span struct{ Begin, End time.Duration }
 
-// ByKey returns the operations on each key.
-func ByKey(operations []Operation) map[string][]Operation {
-	keys := map[string][]Operation{}
-	for i := range operations {
-		key := string(operations[i].Take.Key)
-		keys[key] = append(keys[key], operations[i])
-	}
-	return keys
-}
-
 // ErrSeveral is for operations that are not of one bucket under one limit.
 var ErrSeveral = errors.New("the operations are not all on one key by one limit")
 
