@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/answercost"
 	"github.com/headgate/headgate/httplimit"
+	"github.com/headgate/headgate/internal/ascii"
 	"github.com/headgate/headgate/reservation"
 )
 
@@ -130,5 +131,5 @@ func (o Options) withDefaults() (Options, error) {
 
 // isModel reports whether a text may stand for a model in a descriptor.
 func isModel(name string) bool {
-	return name != "" && len(name) <= maxModel && !slices.ContainsFunc([]byte(name), func(c byte) bool { return c <= ' ' || c > '~' })
+	return name != "" && len(name) <= maxModel && ascii.IsVisible(name)
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate/headgate/internal/halfclose"
 )
 
 // DefaultProxyTimeout is how long a peer may take to send its PROXY protocol
@@ -170,12 +172,7 @@ func (c *proxyConn) ReadFrom(r io.Reader) (int64, error) {
 
 // CloseWrite ends what is sent, where the connection can do so. Servers use it so
 // that the last answer is not lost when they close.
-func (c *proxyConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return errors.ErrUnsupported
-}
+func (c *proxyConn) CloseWrite() error { return halfclose.Write(c.Conn) }
 
 // NetConn returns the connection that the header came on.
 func (c *proxyConn) NetConn() net.Conn { return c.Conn }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/ascii"
 	"github.com/headgate/headgate/limit"
 )
 
@@ -60,7 +61,7 @@ func (t *TopUp) validate() error {
 
 // CheckTopUpID refuses what cannot be the ID of a top-up.
 func CheckTopUpID(id string) error {
-	if id == "" || len(id) > MaxName || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if id == "" || len(id) > MaxName || !ascii.IsVisible(id) {
 		return fmt.Errorf("id %.64q; hint: 1 to %d printable ASCII characters without spaces", id, MaxName)
 	}
 	return nil

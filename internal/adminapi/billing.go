@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/internal/ascii"
 	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/webhook"
@@ -160,7 +161,7 @@ func (e *billingEvent) read(o *Options, now time.Time) (name quotas.Name, edit f
 		return name, nil, badField(http.StatusUnprocessableEntity, field, format, args...)
 	}
 	switch {
-	case e.ID == "" || len(e.ID) > maxEvent || strings.ContainsFunc(e.ID, func(r rune) bool { return r <= ' ' || r > '~' }):
+	case e.ID == "" || len(e.ID) > maxEvent || !ascii.IsVisible(e.ID):
 		return wrong("id", "the name of the event has 1 to %d printable ASCII characters, and no space", maxEvent)
 	case e.At.IsZero():
 		return wrong("at", "missing; hint: the instant from which the change counts, the same when the event is sent again")

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/headgate/headgate/internal/ascii"
 	"github.com/headgate/headgate/internal/problems"
 )
 
@@ -67,7 +67,7 @@ func (m *memory) once(c *call, do func() (*answer, error)) (*answer, error) {
 		return do()
 	}
 	name := values[0]
-	if len(values) > 1 || name == "" || len(name) > maxIdempotencyKey || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {
+	if len(values) > 1 || name == "" || len(name) > maxIdempotencyKey || !ascii.IsPrintable(name) {
 		return nil, badField(http.StatusBadRequest, idempotencyField, "not one name of 1 to %d letters of ASCII", maxIdempotencyKey)
 	}
 	r := &remembered{key: memoryKey{c.who.actor, name}, request: fingerprint(c), at: c.now}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/headgate/headgate/internal/adminapi"
+	"github.com/headgate/headgate/internal/ascii"
 	"github.com/headgate/headgate/internal/regular"
 	"github.com/headgate/headgate/internal/signing"
 	"github.com/headgate/headgate/internal/snapfeed"
@@ -101,7 +102,7 @@ func readToken(path string) (string, error) {
 	}
 	text, err := regular.Read(path, maxToken)
 	token := strings.TrimSpace(string(text))
-	if err == nil && (token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })) {
+	if err == nil && (token == "" || !ascii.IsVisible(token)) {
 		err = fmt.Errorf("%s: no token in it; hint: one line, as `headgate admin token` prints it", path)
 	}
 	if err != nil {

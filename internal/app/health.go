@@ -97,17 +97,9 @@ func (h *health) watchStore(ctx context.Context) {
 		h.metrics.StoreUp(true)
 		return
 	}
-	tick := time.NewTicker(pingEvery)
-	defer tick.Stop()
-	for {
+	for range h.hurry.AtOnce(ctx, pingEvery) {
 		h.pingStore(ctx)
 		h.tellUndecided(time.Now())
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-h.hurry:
-		}
 	}
 }
 

@@ -22,3 +22,21 @@ func isAlphanumeric(c byte) bool {
 // IsToken reports whether text is a token, such as the name of a header field, a cookie or a
 // method (RFC 9110, section 5.6.2).
 func IsToken(text string) bool { return text != "" && Only(text, "!#$%&'*+-.^_`|~") }
+
+// IsVisible reports whether text is made of visible characters of ASCII alone, of which the space
+// is none. So is "".
+func IsVisible(text string) bool { return within(text, '!') }
+
+// IsPrintable reports whether text is made of visible characters of ASCII and of spaces alone. So
+// is "".
+func IsPrintable(text string) bool { return within(text, ' ') }
+
+// within reports whether no byte of text is below first or above the last visible character.
+func within(text string, first byte) bool {
+	for i := range len(text) {
+		if c := text[i]; c < first || c > '~' {
+			return false
+		}
+	}
+	return true
+}

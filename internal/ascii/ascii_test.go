@@ -38,3 +38,23 @@ func TestIsToken(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatIsSeen(t *testing.T) {
+	for _, c := range []struct {
+		text               string
+		visible, printable bool
+	}{
+		{"", true, true},
+		{"!azAZ09{~", true, true},
+		{"a b", false, true},
+		{"a\tb", false, false},
+		{"a\x1f", false, false},
+		{"\x7f", false, false},
+		{"é", false, false},
+		{"a\xff", false, false},
+	} {
+		if visible, printable := ascii.IsVisible(c.text), ascii.IsPrintable(c.text); visible != c.visible || printable != c.printable {
+			t.Errorf("%q: visible %t, printable %t", c.text, visible, printable)
+		}
+	}
+}

@@ -50,16 +50,8 @@ func (j *janitor) failure() error {
 
 // run tidies until ctx ends.
 func (j *janitor) run(ctx context.Context) {
-	ticker := time.NewTicker(tidyEvery)
-	defer ticker.Stop()
-	for {
+	for range j.nudge.AtOnce(ctx, tidyEvery) {
 		j.tidy(ctx, time.Now())
-		select {
-		case <-ctx.Done():
-			return
-		case <-j.nudge:
-		case <-ticker.C:
-		}
 	}
 }
 

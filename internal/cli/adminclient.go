@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/adminapi"
+	"github.com/headgate/headgate/internal/ascii"
 	"github.com/headgate/headgate/internal/hideurl"
 	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/internal/yamlfile"
@@ -132,7 +133,7 @@ func (f *adminAddress) token() (string, error) {
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
 	line = strings.TrimSpace(line)
-	if line == "" || strings.ContainsFunc(line, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if line == "" || !ascii.IsVisible(line) {
 		return "", fmt.Errorf("--admin-token-file: the first line of %s is no token; hint: that of `headgate admin token NAME`", f.AdminTokenFile)
 	}
 	return line, nil

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strings"
 
+	"github.com/headgate/headgate/internal/ascii"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/credentials"
 )
@@ -37,7 +37,7 @@ func (f *callerFlags) show(r *http.Request, socket bool) error {
 	switch {
 	case token == "":
 		return nil
-	case strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }):
+	case !ascii.IsVisible(token):
 		return errors.New("--token-file, " + tokenVariable + ": that is no token; hint: the first line that `headgate caller token NAME` prints")
 	case !socket && r.URL.Scheme == "http" && !thisMachine(r.URL.Hostname()):
 		return errors.New("--addr: over http the token could be read on the way; hint: https, or a tunnel to this machine")

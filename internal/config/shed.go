@@ -3,7 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
-	"strings"
+
+	"github.com/headgate/headgate/internal/ascii"
 )
 
 // Shedding are the settings of what protects the backend of `headgate proxy`
@@ -46,7 +47,7 @@ func (s *Shedding) validateFleet() error {
 	switch {
 	case !(s.FleetCapacity >= 0 && s.FleetCapacity <= maxCapacity):
 		return fmt.Errorf("--fleet-capacity: %v is out of range; hint: requests per second of the whole fleet, 0 for off", s.FleetCapacity)
-	case len(s.FleetName) > maxFleetName || strings.ContainsFunc(s.FleetName, func(r rune) bool { return r <= ' ' || r > '~' }):
+	case len(s.FleetName) > maxFleetName || !ascii.IsVisible(s.FleetName):
 		return fmt.Errorf("--fleet-name: %.40q is no name; hint: up to %d letters, digits and signs", s.FleetName, maxFleetName)
 	}
 	return nil

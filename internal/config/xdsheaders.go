@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/headgate/headgate/internal/ascii"
 )
 
 // maxXDSHeaders bounds the headers that a control plane is sent.
@@ -62,7 +64,7 @@ func headerPairs(parts []string) (map[string]string, error) {
 			return nil, fmt.Errorf("header %d is no name with a value; hint: name:value", i+1)
 		case strings.HasPrefix(name, "grpc-"), strings.HasSuffix(name, "-bin"), name == "host", name == "te", name == "content-type", name == "user-agent":
 			return nil, fmt.Errorf("header %d, %s, is one that gRPC sends itself, or that is not text; hint: leave it out", i+1, name)
-		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
+		case !ascii.IsPrintable(value):
 			return nil, fmt.Errorf("header %d, %s, has characters that no header has", i+1, name)
 		}
 		if _, twice := pairs[name]; twice {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/internal/ascii"
 	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/strictjson"
@@ -42,7 +43,7 @@ func (h *handler) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	token := strings.TrimSpace(body.Token)
-	if !printable(token) || token == "" || len(token) > maxToken {
+	if !ascii.IsVisible(token) || token == "" || len(token) > maxToken {
 		h.refusals.Refused(refusals.Dashboard, refusals.Malformed, r, "")
 		fail(http.StatusUnprocessableEntity, "token: not one; hint: a token is 1 to %d letters of visible ASCII", maxToken).write(w)
 		return
@@ -72,10 +73,6 @@ func (h *handler) who(r *http.Request, token string) *captured {
 	answer := &captured{header: http.Header{}}
 	h.api.ServeHTTP(answer, asked)
 	return answer
-}
-
-func printable(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // logout ends the session of who asks, if there is one.

@@ -12,6 +12,8 @@ import (
 	"os"
 	"runtime/debug"
 	"time"
+
+	"github.com/headgate/headgate/internal/halfclose"
 )
 
 // Memory of a connection.
@@ -374,7 +376,7 @@ func kept(b []byte) []byte {
 
 // linger ends a connection to a client that may still be sending.
 func (c *conn) linger() {
-	_ = closeWrite(c.Conn)
+	_ = halfclose.Write(c.Conn)
 	_ = c.Conn.SetReadDeadline(time.Now().Add(lingerFor))
 	_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)
 }

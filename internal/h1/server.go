@@ -27,6 +27,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate/headgate/internal/halfclose"
 )
 
 // Server serves connections as an http.Server does, and plain requests by itself. Make one with
@@ -212,11 +214,4 @@ func (b *begun) Read(p []byte) (int, error) {
 func (b *begun) NetConn() net.Conn { return b.Conn }
 
 // CloseWrite ends what is written, where the connection can; net/http asks for it.
-func (b *begun) CloseWrite() error { return closeWrite(b.Conn) }
-
-func closeWrite(c net.Conn) error {
-	if half, ok := c.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
-}
+func (b *begun) CloseWrite() error { return halfclose.Write(b.Conn) }

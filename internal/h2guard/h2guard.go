@@ -17,6 +17,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate/headgate/internal/halfclose"
 )
 
 // The budget of a connection, in units of the cheapest frame that is counted.
@@ -191,12 +193,7 @@ func (c *conn) Write(p []byte) (int, error) {
 func (c *conn) NetConn() net.Conn { return c.Conn }
 
 // CloseWrite ends what is written, where the connection can; net/http asks for it.
-func (c *conn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
-}
+func (c *conn) CloseWrite() error { return halfclose.Write(c.Conn) }
 
 // goAway is GOAWAY with ENHANCE_YOUR_CALM; the last stream is filled in.
 var goAway = [17]byte{2: 8, 3: 7, 16: 11}

@@ -141,15 +141,7 @@ func (r *Raiser) Start(ctx context.Context) { r.look(ctx) }
 
 // Run follows the store, and raises, until ctx ends.
 func (r *Raiser) Run(ctx context.Context) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-r.wake:
-		}
+	for range r.wake.Every(ctx, lookEvery) {
 		r.look(ctx)
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"github.com/headgate/headgate/internal/ascii"
 )
 
 // Generation is a wire form of the RateLimit header fields.
@@ -161,12 +163,7 @@ func New(o Options) (*Encoder, error) {
 // mayNameDecisions reports whether name is one of a header field that nothing else
 // in an answer is told by.
 func mayNameDecisions(name string) bool {
-	for i := range len(name) {
-		if c := name[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(answerFields[:], func(taken string) bool { return strings.EqualFold(taken, name) })
+	return ascii.IsToken(name) && !slices.ContainsFunc(answerFields[:], func(taken string) bool { return strings.EqualFold(taken, name) })
 }
 
 func nameOf(names []string, i uint8) string {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"sync"
+
+	"github.com/headgate/headgate/internal/halfclose"
 )
 
 // conn is a connection that counts until it is closed.
@@ -97,14 +99,10 @@ func (c *conn) Write(p []byte) (int, error) {
 
 // CloseWrite ends what is written, where the connection can; net/http asks for it.
 func (c *conn) CloseWrite() error {
-	var half any = c.Conn
 	if c.tls != nil {
-		half = c.tls
+		return c.tls.CloseWrite()
 	}
-	if half, ok := half.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
+	return halfclose.Write(c.Conn)
 }
 
 // Close implements net.Conn.

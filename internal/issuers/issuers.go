@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/ascii"
 )
 
 const (
@@ -46,7 +47,7 @@ type Name struct {
 // machine.
 func ParseName(text string) (Name, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || len(text) > MaxName || !visible(text) {
+	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || len(text) > MaxName || !ascii.IsVisible(text) {
 		return Name{}, fmt.Errorf("no address of an issuer; hint: https://login.example.com, %d bytes at most", MaxName)
 	}
 	n := Name{text, u.Scheme == "http" && loopbackHost(u.Hostname())}
@@ -54,10 +55,6 @@ func ParseName(text string) (Name, error) {
 		return Name{}, errors.New("it is not https; hint: http is for issuers of this machine alone")
 	}
 	return n, nil
-}
-
-func visible(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 func loopbackHost(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }

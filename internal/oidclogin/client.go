@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/ascii"
 	"github.com/headgate/headgate/internal/credentials"
 	"github.com/headgate/headgate/internal/issuers"
 )
@@ -93,7 +94,7 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("issuer: %w", err)
 	}
-	if o.ID == "" || len(o.ID) > maxID || !visible(o.ID) {
+	if o.ID == "" || len(o.ID) > maxID || !ascii.IsVisible(o.ID) {
 		return nil, fmt.Errorf("client: no name of a client; hint: 1 to %d letters of visible ASCII, as the issuer has it", maxID)
 	}
 	if o.Redirect == "" {
@@ -127,10 +128,6 @@ func New(o Options) (*Client, error) {
 // maxID bounds the name of a client and of a scope, in bytes.
 const maxID = 256
 
-func visible(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
-}
-
 // scopeOf returns the parameter scope (RFC 6749, section 3.3).
 func scopeOf(names []string) (string, error) {
 	if len(names) == 0 {
@@ -143,7 +140,7 @@ func scopeOf(names []string) (string, error) {
 		return "", fmt.Errorf("scopes: %d; hint: at most %d", len(names), maxScopes)
 	}
 	for _, name := range names {
-		if name == "" || len(name) > maxID || !visible(name) || strings.ContainsAny(name, `"\`) {
+		if name == "" || len(name) > maxID || !ascii.IsVisible(name) || strings.ContainsAny(name, `"\`) {
 			return "", errors.New("scopes: one is none; hint: openid,email,groups")
 		}
 	}

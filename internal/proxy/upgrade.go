@@ -3,11 +3,12 @@ package proxy
 import (
 	"bufio"
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
+
+	"github.com/headgate/headgate/internal/halfclose"
 )
 
 // upgrades are the connections that speak another protocol by now. net/http
@@ -177,14 +178,4 @@ func (c *earlyConn) Read(p []byte) (int, error) {
 }
 
 // CloseWrite tells the client that the backend sends no more.
-func (c *earlyConn) CloseWrite() error { return closeWrite(c.Conn) }
-
-// errNoHalfClose ends both directions where one cannot end alone.
-var errNoHalfClose = errors.New("connections of this kind end in both directions at once")
-
-func closeWrite(c net.Conn) error {
-	if half, ok := c.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return errNoHalfClose
-}
+func (c *earlyConn) CloseWrite() error { return halfclose.Write(c.Conn) }

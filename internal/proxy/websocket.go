@@ -5,6 +5,8 @@ import (
 	"math"
 	"net"
 	"sync"
+
+	"github.com/headgate/headgate/internal/halfclose"
 )
 
 // frames finds where the frames of a websocket end in a stream of bytes (RFC
@@ -157,4 +159,4 @@ func (c *websocketConn) partLocked() {
 }
 
 // CloseWrite tells the client that the backend sends no more.
-func (c *websocketConn) CloseWrite() error { return closeWrite(c.Conn) }
+func (c *websocketConn) CloseWrite() error { return halfclose.Write(c.Conn) }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 const (
@@ -37,8 +39,8 @@ type Options struct {
 type Pipe struct {
 	conn    net.Conn
 	options Options
-	// asked has a value while there may be something to write.
-	asked chan struct{}
+	// asked is given while there may be something to write.
+	asked sleep.Nudge
 	// over is closed with the connection.
 	over chan struct{}
 	ends sync.WaitGroup
@@ -65,7 +67,7 @@ type exchange struct {
 // NewPipe speaks over conn, which it closes when the server goes, says what is no answer, or
 // Close is called.
 func NewPipe(conn net.Conn, o Options) *Pipe {
-	p := &Pipe{conn: conn, options: o, asked: make(chan struct{}, 1), over: make(chan struct{})}
+	p := &Pipe{conn: conn, options: o, asked: sleep.NewNudge(), over: make(chan struct{})}
 	p.ends.Go(p.read)
 	p.ends.Go(p.write)
 	p.ends.Go(p.watch)
@@ -139,10 +141,7 @@ func (p *Pipe) send(x *exchange, commands []Command) error {
 		p.last.next = x
 	}
 	p.last = x
-	select {
-	case p.asked <- struct{}{}:
-	default: // it will be seen
-	}
+	p.asked.Give()
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/internal/ascii"
 	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/refusals"
 )
@@ -147,7 +148,7 @@ func (s *session) client(args []string) {
 }
 
 func (s *session) setName(name string) error {
-	if len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return r < '!' || r > '~' }) {
+	if len(name) > maxName || !ascii.IsVisible(name) {
 		return refuse("ERR Client names cannot contain spaces, newlines or special characters, and have at most %d bytes.", maxName)
 	}
 	s.name = name

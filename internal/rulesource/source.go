@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/rulefile"
 )
@@ -112,7 +113,7 @@ type Status struct {
 // is safe for concurrent use.
 type Source struct {
 	o      Options
-	forced chan struct{} // holds one request of Reload
+	forced sleep.Nudge // by Reload
 	// status is replaced whole. It has no part in mu, so that health can be
 	// asked while a large file is being parsed.
 	status atomic.Pointer[Status]
@@ -146,7 +147,7 @@ func New(o Options) (*Source, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Source{o: o, forced: make(chan struct{}, 1)}
+	s := &Source{o: o, forced: sleep.NewNudge()}
 	s.status.Store(&Status{})
 	s.mu.joiner.options = o.Rules
 	return s, nil
@@ -198,12 +199,7 @@ func (s *Source) loadLocked(next snapshot, set *rules.Set, err error) error {
 
 // Reload asks for a reload soon, whether a change was seen or not. It returns
 // at once.
-func (s *Source) Reload() {
-	select {
-	case s.forced <- struct{}{}:
-	default: // one is asked for already
-	}
-}
+func (s *Source) Reload() { s.forced.Give() }
 
 // check compares the files with the rules in force and puts them in force if
 // they differ. Files that were refused before are reported again only if again

@@ -1,7 +1,11 @@
 package sleep_test
 
 import (
+	"context"
+	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/headgate/headgate/internal/sleep"
 )
@@ -28,4 +32,22 @@ func TestNudge(t *testing.T) {
 		}
 	}
 	sleep.Nudge(nil).Give()
+}
+
+// TestNudgeEvery: a round comes when it was given, beside those that fall due.
+func TestNudgeEvery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+time.Second)
+		defer cancel()
+		n := sleep.NewNudge()
+		time.AfterFunc(90*time.Second, n.Give)
+		began := time.Now()
+		var rounds []time.Duration
+		for range n.AtOnce(ctx, time.Minute) {
+			rounds = append(rounds, time.Since(began))
+		}
+		if want := []time.Duration{0, time.Minute, 90 * time.Second, 2 * time.Minute}; !slices.Equal(rounds, want) {
+			t.Errorf("rounds at %v, want %v", rounds, want)
+		}
+	})
 }

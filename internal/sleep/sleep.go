@@ -21,28 +21,11 @@ func For(ctx context.Context, d time.Duration) error {
 
 // AtOnce is Every, with the first round at once, even if ctx has ended.
 func AtOnce(ctx context.Context, d time.Duration) func(yield func() bool) {
-	return func(yield func() bool) {
-		if yield() {
-			Every(ctx, d)(yield)
-		}
-	}
+	return Nudge(nil).AtOnce(ctx, d)
 }
 
 // Every goes round a loop each d, first after d, until ctx ends. Rounds that fall due while
 // one is under way become one.
 func Every(ctx context.Context, d time.Duration) func(yield func() bool) {
-	return func(yield func() bool) {
-		tick := time.NewTicker(d)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				if !yield() {
-					return
-				}
-			}
-		}
-	}
+	return Nudge(nil).Every(ctx, d)
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+
+	"github.com/headgate/headgate/internal/ascii"
 )
 
 // Keys are those by which requests to S3 are signed.
@@ -139,11 +141,10 @@ func ParseKeys(text []byte) (Keys, error) {
 
 // Check reports what keys lack.
 func (k Keys) Check() error {
-	unprintable := func(r rune) bool { return r <= ' ' || r > '~' }
 	switch {
 	case k.ID == "" || k.Secret == "":
 		return errors.New("no keys in it; hint: aws_access_key_id and aws_secret_access_key, of the profile default")
-	case strings.ContainsFunc(k.ID+k.Secret+k.Session, unprintable):
+	case !ascii.IsVisible(k.ID + k.Secret + k.Session):
 		return errors.New("keys have characters that no key has; hint: are there blanks or quotes?")
 	}
 	return nil

@@ -127,7 +127,7 @@ func (c *compiler) checkHeader(s *softSpec, soft *rules.Soft) {
 	if _, given := s.valueAt["value"]; !given {
 		soft.Value = "1"
 	}
-	if soft.Value == "" || len(soft.Value) > maxHeaderValue || strings.TrimSpace(soft.Value) != soft.Value || strings.ContainsFunc(soft.Value, func(r rune) bool { return r < ' ' || r > '~' }) {
+	if soft.Value == "" || len(soft.Value) > maxHeaderValue || strings.TrimSpace(soft.Value) != soft.Value || !ascii.IsPrintable(soft.Value) {
 		c.errorf(s.valueAt["value"], fmt.Sprintf("write up to %d printable ASCII characters, with no space around them", maxHeaderValue), "value '%s' cannot stand in a header", shortened(soft.Value))
 	}
 }

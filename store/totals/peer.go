@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -20,7 +21,7 @@ const maxKeep = 6 * time.Hour
 // peer is the store of another region, and what is known of it.
 type peer struct {
 	Peer
-	wake chan struct{} // has a round begin at once
+	wake sleep.Nudge // has a round begin at once
 
 	mu    sync.Mutex
 	stats PeerStats
@@ -53,15 +54,7 @@ func (s *Store) Run(ctx context.Context) {
 
 // attend makes rounds for one peer.
 func (s *Store) attend(ctx context.Context, p int) {
-	tick := time.NewTicker(s.interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-s.peers[p].wake:
-		}
+	for range s.peers[p].wake.Every(ctx, s.interval) {
 		_ = s.tell(ctx, p, s.floor) // it is counted, and told again in the next round
 	}
 }
@@ -69,10 +62,7 @@ func (s *Store) attend(ctx context.Context, p int) {
 // hurry has all peers told at once.
 func (s *Store) hurry() {
 	for p := range s.peers {
-		select {
-		case s.peers[p].wake <- struct{}{}:
-		default: // it will be
-		}
+		s.peers[p].wake.Give()
 	}
 }
 

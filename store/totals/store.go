@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/memo"
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -112,7 +113,7 @@ func New(o Options) (*Store, error) {
 	}
 	s := &Store{own: o.Own, interval: o.Interval, floor: max(o.Floor, 0), nodes: o.Nodes, now: o.Now, budget: o.Budget, seed: maphash.MakeSeed()}
 	for _, p := range o.Peers {
-		s.peers = append(s.peers, peer{Peer: p, wake: make(chan struct{}, 1)})
+		s.peers = append(s.peers, peer{Peer: p, wake: sleep.NewNudge()})
 	}
 	s.interval = cmp.Or(s.interval, DefaultInterval)
 	if o.Floor == 0 {

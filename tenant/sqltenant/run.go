@@ -16,7 +16,7 @@ import (
 // snapshot counts. One loop looks for changes; rules and all accounts are read beside it,
 // so that no switch and no quota waits for them.
 func (w *Watcher) Run(ctx context.Context) {
-	r := run{Watcher: w, rules: make(chan struct{}, 1), loads: make(chan *loaded), counts: make(chan countedOrNot)}
+	r := run{Watcher: w, rules: sleep.NewNudge(), loads: make(chan *loaded), counts: make(chan countedOrNot)}
 	r.tasks.Go(func() { w.db.hear(ctx) })
 	r.tasks.Go(func() { r.keepRules(ctx) })
 	defer r.tasks.Wait()
@@ -62,7 +62,7 @@ type run struct {
 	*Watcher
 	tasks sync.WaitGroup
 
-	rules    chan struct{} // holds one request to read rules
+	rules    sleep.Nudge // has the rules read
 	rulesErr atomic.Pointer[error]
 	noticed  int64 // notices of rows when rules were last asked for
 
@@ -94,7 +94,7 @@ type countedOrNot struct {
 func (r *run) act(ctx context.Context, found seen) {
 	if notices := r.db.rowNotices.Load(); found.rules || notices != r.noticed {
 		r.noticed = notices
-		r.askRules()
+		r.rules.Give()
 	}
 	// A look during the first load finds that nothing is known, which is what is being read.
 	first := r.loading && r.current.Load() == nil
@@ -132,13 +132,6 @@ func (r *run) compactSoon(ctx context.Context) {
 	})
 }
 
-func (r *run) askRules() {
-	select {
-	case r.rules <- struct{}{}:
-	default: // it was asked already
-	}
-}
-
 // finishLoad puts all accounts in force that were read, with what has changed since.
 func (r *run) finishLoad(ctx context.Context, l *loaded) {
 	r.loading = false
@@ -162,7 +155,7 @@ func (r *run) finishLoad(ctx context.Context, l *loaded) {
 	default:
 		r.loadErr = nil
 		r.take(l)
-		r.askRules() // the look does not come by the changes that are in there
+		r.rules.Give() // the look does not come by the changes that are in there
 	}
 }
 
@@ -208,7 +201,7 @@ func (r *run) repair(ctx context.Context) {
 	}
 	r.repairAfter(0)
 	r.urgent = nil
-	r.askRules()
+	r.rules.Give()
 	if v.snapshot.Len() <= maxRepair {
 		r.repairing = true
 		r.act(ctx, seen{all: true})
@@ -264,7 +257,7 @@ func (r *run) keepRules(ctx context.Context) {
 			continue
 		}
 		r.rulesErr.Store(&err)
-		r.askRules()
+		r.rules.Give()
 		if sleep.For(ctx, pause) != nil {
 			return
 		}
