@@ -179,8 +179,8 @@ func (b *batch) answerHold(resp *Response, s span) {
 // Speaker returns the verdict that speaks for the request; nil when nothing limited it.
 //
 // When one denies, it is the denying one with the longest retry-after, one that
-// can never pass before all others; but a ban before them all, since it lasts, and
-// a limit on concurrency after them all, since a slot may be free at any moment.
+// can never pass before all others; but a ban before them all, because it lasts, and
+// a limit on concurrency after them all, because a slot may be free at any moment.
 // Else it is the one with the smallest remaining, of equals the one with the
 // longest reset; one of which clients are not told else (rules.Role.IsMain) only where
 // there is no other. Verdicts without counts (degraded, unlimited, replaced) come last.

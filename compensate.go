@@ -102,7 +102,7 @@ func (b *batch) addCompensation(responses []Response, whole, locally bool) {
 // charged nothing of it. A reservation, which is whole, gives back all in any case.
 //
 // What the store has not answered may be charged or not: hits stay what they are,
-// but a slot is released, since nobody else will before its timeout.
+// but a slot is released, because nobody else will before its timeout.
 func (b *batch) addGiveBacks(s span, whole, locally bool) {
 	apart, denied := b.fate(s, locally)
 	apart = apart || whole

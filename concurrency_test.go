@@ -239,7 +239,7 @@ func TestSlotsInShadowModeAreCountedAndNotEnforced(t *testing.T) {
 }
 
 // What a store cannot decide follows the failure mode of its rule. It may have taken
-// a slot all the same, since the answer alone may have been lost: whoever passes
+// a slot all the same, because the answer alone may have been lost: whoever passes
 // releases it, and of who is denied nothing stays.
 func TestSlotsWithoutTheStore(t *testing.T) {
 	seen := &recording{Store: memory(t), fails: func(t *store.Take) bool { return t.Limit.Quota == 3 }}

@@ -93,7 +93,7 @@ func (w *onceWorld) step() {
 	for c := range callers {
 		told[c] = make([]headgate.Response, len(requests))
 		asking.Go(func() {
-			// Each caller has requests of its own, since a Door writes to them.
+			// Each caller has requests of its own, because a Door writes to them.
 			own := append([]headgate.Request(nil), requests...)
 			door := w.limiters[c%2].Door(headgate.DoorOptions{Rights: headgate.Rights{Check: true}, AnswersLast: repeat.MaxLifetime})
 			if err := door.CheckOnce(context.Background(), own, ids, told[c]); err != nil {

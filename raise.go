@@ -32,7 +32,7 @@ func (p *plan) raised(m *match, l *limit.Limit, start int) (*limit.Limit, int) {
 }
 
 // raisedByOperators returns by how many per cent. What is raised for one key is for buckets
-// of this key alone, since others would share it.
+// of this key alone, because others would share it.
 func (p *plan) raisedByOperators(m *match) int {
 	if !p.switches.Raises() {
 		return 0

@@ -22,7 +22,7 @@ type Rights struct {
 	NameLimits bool
 	// GiveBack lets callers give back what was used (store.Refund) and forget it
 	// (store.Reset), whoever has used it. Without it a refund still frees slots of
-	// limits on concurrency, since Envoy has no other way to say that a request has
+	// limits on concurrency, because Envoy has no other way to say that a request has
 	// ended; one that would give back anything else is refused.
 	GiveBack bool
 	// Reserve lets callers reserve, and settle reservations: they give back what their

@@ -22,7 +22,7 @@ import (
 // back to; and where the quota has no room for what is more, one that has pays that.
 //
 // It goes by the rules in force now. A limit that has not been charged for the
-// reservation, as it is new or the store was away, is charged the whole; one that is
+// reservation, because it is new or the store was away, is charged the whole; one that is
 // gone keeps what it has. resp says what is left, and is Allowed; it may be nil.
 //
 // A reservation that the store does not remember, because it was away then, has lost it, or

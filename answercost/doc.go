@@ -8,7 +8,7 @@
 //	tokens := shape.Cost(answercost.Total, used.Counts)
 //
 // Nothing of a body is kept but the number or name that is being read, so bodies of any size
-// pass. What an answer does not tell, as it was cut off or its provider is not asked for it,
+// pass. What an answer does not tell, because it was cut off or its provider is not asked for it,
 // is guessed from what was seen: see Count. It knows no limits; package costlimit charges
 // what is read here.
 package answercost

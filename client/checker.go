@@ -170,7 +170,7 @@ func NewChecker(o CheckerOptions) (*Checker, error) {
 
 // parseURL reads the address of a server. What would not be sent, or not reach its API, is
 // refused: the failure mode would answer every call. Errors show the scheme, the host and the path
-// alone, since users and queries may hold secrets.
+// alone, because users and queries may hold secrets.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {

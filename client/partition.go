@@ -10,7 +10,7 @@ import (
 )
 
 // Bounds of what a Transport remembers. The partition that was idle longest
-// makes room for a new one; a policy past the last is not followed, since the
+// makes room for a new one; a policy past the last is not followed, because the
 // server goes on to refuse by it.
 const (
 	maxPartitions = 1024

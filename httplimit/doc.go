@@ -42,6 +42,6 @@
 // It trusts no header by itself. RemoteAddress is the peer of the connection,
 // which behind a proxy is the proxy: say who asks by Identity, or an Identify of
 // your own, there. A CORS preflight is not limited unless Options.CountPreflight asks for
-// it, since browsers send it without credentials and cannot read its denial; put
+// it, because browsers send it without credentials and cannot read its denial; put
 // the CORS middleware outside of this one, so that denials carry its fields.
 package httplimit

@@ -18,7 +18,7 @@ import "slices"
 // the careful side: no hit counts earlier than it was made, so that it ages out of
 // the new limit's windows no sooner than it should, and none counts twice. A window
 // counts all of them, though they are more than its quota; a log keeps its newest
-// Quota; a bucket gets no fuller than its burst, since nobody should owe because a
+// Quota; a bucket gets no fuller than its burst, because nobody should owe because a
 // rule was changed. A backlog is a time, that of the buckets are all one: it stays
 // when a bucket becomes one of another algorithm, and is Quota hits per Period to
 // what counts in windows, of the new limit, as the state does not say what it was.

@@ -22,7 +22,7 @@ import "time"
 // timeout, and counts as now + Period.
 
 // MaxConcurrency bounds the Quota of concurrency, whose state has sixteen bytes for
-// each slot. A bucket may have twice as many slots, since Renew never denies.
+// each slot. A bucket may have twice as many slots, because Renew never denies.
 const MaxConcurrency = 4096
 
 const (

@@ -134,7 +134,7 @@ func (l *Limit) Leasable() bool {
 // sides grow by at least and exactly g*T, or G(s) was 0 and e > s; for s >= e only
 // the left side grows. Hits only raise the TAT, a lease that its holder ends only
 // makes G smaller, and Return keeps (*). Now let hits pass from t to u. Those of
-// leases granted before t are at most G(t), since of one that has ended none
+// leases granted before t are at most G(t), because of one that has ended none
 // passes, and by (*) t + G(t)*T <= TAT at t. Every grant and every hit after t raises the
 // TAT by T for each hit, every return lowers it by at most as many T as hits
 // that then no longer pass; and what charges last before u leaves TAT <= u +

@@ -15,7 +15,7 @@ import "slices"
 //     last touched (since). Their own limits count them when they come again, as made
 //     when any limit touched its own last: later than they were made, never earlier.
 //   - A limit without a tally gets one by the conversion of carry.go, once, from the
-//     tally of which most comes of it; of equal ones that was touched last, since it
+//     tally of which most comes of it; of equal ones that was touched last, because it
 //     knows best when. None has hits that were not made, but a bucket that is full
 //     and a log forget some. A share (CarryShare) is that of the tally touched last.
 //
@@ -24,7 +24,7 @@ import "slices"
 //
 // A tally ends once its limit has not touched it for as long as it looks back; if its
 // limit comes all the same, it converts anew, but counts no more than since; a bucket
-// goes on, since what was in it delays what came after. So a tally stays
+// goes on, because what was in it delays what came after. So a tally stays
 // for as long again as others look back, where that is longer: what they count of a day
 // would be news to a limit of a second whenever it is asked. When one is
 // left, the state is as if there had never been another. A state with one tally stores no

@@ -40,7 +40,7 @@ type ClassifierOptions struct {
 	// Paths are tried in order, the first that matches speaks; at most MaxPaths.
 	Paths []PathPriority
 	// Methods says what differs from the defaults: P2 for GET, HEAD and unknown
-	// methods, P1 for POST, PUT, PATCH and DELETE, and for OPTIONS, since a
+	// methods, P1 for POST, PUT, PATCH and DELETE, and for OPTIONS, because a
 	// browser asks it before each of these. Methods are written in capitals.
 	Methods map[string]Priority
 }

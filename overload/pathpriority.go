@@ -14,7 +14,7 @@ import (
 //
 // What a pattern and a priority may be stands at PathPriority and ParsePriority;
 // that a path can match the pattern is checked by NewClassifier. The pattern may
-// hold an equals sign, since the last one counts.
+// hold an equals sign, because the last one counts.
 func ParsePathPriority(text string) (PathPriority, error) {
 	at := strings.LastIndexByte(text, '=')
 	if at < 0 {

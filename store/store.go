@@ -156,7 +156,7 @@ type Result struct {
 	limit.Decision
 	// Err says why the store could not decide; see Reason.
 	Err error
-	// Skipped says that the take was not looked at, since another one of its
+	// Skipped says that the take was not looked at, because another one of its
 	// group is denied as the store remembers: the Decision has Allowed and Limit
 	// alone.
 	Skipped bool

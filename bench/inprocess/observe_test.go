@@ -104,7 +104,7 @@ type observerSet struct {
 }
 
 // observeKeys is the number of values of each descriptor entry: few enough that their buckets
-// stay in the caches, since waits for memory would hide what a row adds.
+// stay in the caches, because waits for memory would hide what a row adds.
 const observeKeys = 1000
 
 // BenchmarkObserve is a whole decision of two limits with and without those who look on.

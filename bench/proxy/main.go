@@ -1,5 +1,5 @@
 // Command proxy measures `headgate proxy` beside httputil.ReverseProxy with the
-// same transport, in one run: requests per second and, since the machine is
+// same transport, in one run: requests per second and, because the machine is
 // shared with the load, processor time of the proxy for each request.
 package main
 

@@ -103,7 +103,7 @@ func (t tiers) put(c *call) (*answer, error) {
 	return versioned(statusOf(before.Version), tiersViewOf(set), after.Version)
 }
 
-// checkDropped refuses tiers without one that is in force and that accounts have, since
+// checkDropped refuses tiers without one that is in force and that accounts have, because
 // those would have the fallback tier, unless that is asked for.
 func (t tiers) checkDropped(c *call, next *tenant.Tiers) error {
 	asked := c.flag("drop_tiers")

@@ -83,7 +83,7 @@ type Events interface {
 // Follower gets the events from the instant on at which it was made.
 type Follower interface {
 	// Next waits for an event. dropped is how many were not kept for it since the
-	// one before, since it has read too slowly. An error is that of ctx, after which
+	// one before, because it has read too slowly. An error is that of ctx, after which
 	// Next may be called again, or says that no more come.
 	Next(ctx context.Context) (e view.Event, dropped uint64, err error)
 	Close()

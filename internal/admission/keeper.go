@@ -38,7 +38,7 @@ const (
 )
 
 // held is a call in flight that holds slots, or whose time counts. It has a copy of
-// what was asked, since a renewal may be under way when the call ends.
+// what was asked, because a renewal may be under way when the call ends.
 type held struct {
 	request headgate.Request
 	entries []descriptor.Entry

@@ -127,7 +127,7 @@ func (n *Names) nameOf(key string) string {
 }
 
 // Names implements rulefile.Namer: an API key that stands in a rule is found by its
-// name. It may be one already, since files were written so for requests that carry
+// name. It may be one already, because files were written so for requests that carry
 // names; then it is found as it is, too.
 func (n *Names) Names(e descriptor.Entry) []descriptor.Entry {
 	if n == nil {

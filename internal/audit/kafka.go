@@ -207,7 +207,7 @@ func (s *kafka) Write(b Batch) {
 	for i := range records {
 		r := &records[i]
 		// A key of no bytes still is one: its events stay in order too. The time of a
-		// record is that of its handing over, since its timeout is counted from then.
+		// record is that of its handing over, because its timeout is counted from then.
 		*r = kgo.Record{Key: []byte(b.Events[i].Key), Value: b.line(i), Headers: headers, Timestamp: time.Now().Truncate(time.Millisecond)}
 		s.send(r)
 	}

@@ -19,7 +19,7 @@ const (
 )
 
 const (
-	// maxKinds bounds the kinds of unlimited requests that are told apart, since callers
+	// maxKinds bounds the kinds of unlimited requests that are told apart, because callers
 	// name domains. All others share one line a minute.
 	maxKinds = 64
 	// unmatchedEvery is how often a kind gets a line.

@@ -35,7 +35,7 @@ type Tally struct {
 }
 
 // Note counts a request: who decided it, and whether it was admitted. took is how long that
-// took; a negative one was not measured, since it took next to nothing.
+// took; a negative one was not measured, because it took next to nothing.
 func (t *Tally) Note(by By, admitted bool, took time.Duration) {
 	if admitted {
 		t.by[by].admitted.Add(1)

@@ -8,7 +8,7 @@ import (
 )
 
 // Patience is how long a test waits for what must happen: far longer than it takes on
-// any machine, since it ends as soon as that has happened.
+// any machine, because it ends as soon as that has happened.
 const Patience = 60 * time.Second
 
 // The time between two looks is an eighth of the time waited, within these bounds: a look

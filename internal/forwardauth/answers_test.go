@@ -296,7 +296,7 @@ descriptors:
 	}
 }
 
-// A sub-request takes no slot, since nobody would give it back; it is denied while
+// A sub-request takes no slot, because nobody would give it back; it is denied while
 // others hold them all.
 func TestConcurrency(t *testing.T) {
 	const slots = "domain: edge\ndescriptors: [{key: remote_address, concurrency: 1}]\n"

@@ -198,7 +198,7 @@ func (c *conn) CloseWrite() error { return halfclose.Write(c.Conn) }
 // goAway is GOAWAY with ENHANCE_YOUR_CALM; the last stream is filled in.
 var goAway = [17]byte{2: 8, 3: 7, 16: 11}
 
-// hangUp tells the peer why, as far as that can be, and reads what is on its way, since
+// hangUp tells the peer why, as far as that can be, and reads what is on its way, because
 // the end of a connection with unread bytes may reach the peer before the reason does.
 func (c *conn) hangUp() {
 	if c.onFlood != nil {

@@ -58,7 +58,7 @@ func private(host string) bool {
 	if strings.ContainsAny(host, ":[]") {
 		return false // no name of a host
 	}
-	// The top level alone is looked up, since the list also has suffixes of companies.
+	// The top level alone is looked up, because the list also has suffixes of companies.
 	host = strings.ToLower(host)
 	if !strings.Contains(host, ".") {
 		return true

@@ -170,7 +170,7 @@ func (e *Encoder) writeRateLimit(w *Writer, req *headgate.Request, s *Summary, g
 }
 
 // resetSeconds is the reset of drafts 6 and 7, which must be there: at least 1,
-// since a reset of 0 beside what remains would promise all of it every instant.
+// because a reset of 0 beside what remains would promise all of it every instant.
 func resetSeconds(s *Summary) int64 { return max(CeilSeconds(s.wait()), 1) }
 
 // namedPolicies writes RateLimit-Policy of drafts 08 and later:

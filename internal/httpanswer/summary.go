@@ -81,7 +81,7 @@ func (e *Encoder) Summarize(resp *headgate.Response) Summary {
 
 // speakOf says which verdicts the fields speak of, where v speaks for the request:
 // of a secondary limit only when it denies; of a ban and of time in flight never,
-// since they count other things than requests.
+// because they count other things than requests.
 func (s *Summary) speakOf(v *headgate.Verdict, resp *headgate.Response) {
 	switch {
 	case isConcurrency(v):

@@ -61,7 +61,7 @@
 //
 // {"checks":[...]} takes many checks of either form and decides them in order
 // and in one call. Its answer has always status 200: {"results":[...]}, one for
-// each. As there are no header fields that say it, each result also has the name
+// each. Because there are no header fields that say it, each result also has the name
 // and the window_s of its limit, where it has such, and the status of a denial without
 // counts. A malformed check refuses the
 // whole batch, and nothing is charged.

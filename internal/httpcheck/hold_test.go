@@ -212,7 +212,7 @@ func TestBatchOfHolds(t *testing.T) {
 }
 
 // TestReleaseWithoutTheStore: whoever passes without an answer of the store goes on
-// to renew, since it may hold a slot all the same, and ends by releasing.
+// to renew, because it may hold a slot all the same, and ends by releasing.
 func TestReleaseWithoutTheStore(t *testing.T) {
 	h := guardsOver(t, brokenStore{}, false)
 	for path, held := range map[string]bool{"/v1/check": true, "/v1/renew": true, "/v1/release": false} {

@@ -30,7 +30,7 @@ func (n *Notes) AppendKey(dst []byte, m reservation.Mark, of ...descriptor.Entry
 }
 
 // NameOf names take t in notes: by the key of its bucket, and how many takes before it have
-// the same, since descriptors that are equal are charged each.
+// the same, because descriptors that are equal are charged each.
 func NameOf(takes []store.Take, t int) descriptor.Entry {
 	before := 0
 	for i := range t {

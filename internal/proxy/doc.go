@@ -7,7 +7,7 @@
 // A request is forwarded as it came, but for these: fields of one hop go, the
 // fields that say where a request comes from (X-Forwarded-For and its kin,
 // Forwarded) are kept from a peer that is trusted and written anew for any other,
-// and an upgrade to another HTTP is not asked for, since nobody limits what is
+// and an upgrade to another HTTP is not asked for, because nobody limits what is
 // said in there. Bodies and answers stream both ways.
 //
 // What passes in an upgraded connection (a websocket) is not looked at, but for

@@ -15,7 +15,7 @@ type Record struct {
 	// At is when it was decided, as exactly as the source says.
 	At limit.Micros
 	// Domain and Descriptors are what it was limited on. What callers named limits for themselves
-	// is not among them, since rules do not count there.
+	// is not among them, because rules do not count there.
 	Domain      string
 	Descriptors []headgate.Descriptor
 	// Allowed is what was answered, and Rule what decided that, where the source says it.

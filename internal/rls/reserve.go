@@ -229,7 +229,7 @@ type permitter interface {
 }
 
 // permitRest refuses a call for what it asks beside its bookings before any of those is
-// done, since what is settled cannot be taken back.
+// done, because what is settled cannot be taken back.
 func permitRest(checker Checker, requests []headgate.Request) error {
 	door, ok := checker.(permitter)
 	if !ok || len(requests) == 0 {
@@ -280,7 +280,7 @@ func add(all, one *headgate.Response, of func(int) int) {
 	all.Allowed = all.Allowed && one.Allowed
 	all.DomainKnown = all.DomainKnown || one.DomainKnown
 	if !one.ID.IsZero() {
-		all.ID = one.ID // the last one, since nothing is asked after a denial
+		all.ID = one.ID // the last one, because nothing is asked after a denial
 	}
 	for _, v := range one.Verdicts {
 		v.Descriptor = of(v.Descriptor)

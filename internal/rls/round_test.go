@@ -162,8 +162,8 @@ func alone(s *service, c sent) told {
 	return one
 }
 
-// sentGen draws calls; asked are the guarded users of the round. Buckets are shared by those alone that are decided in one group, since
-// the order of groups is not fixed.
+// sentGen draws calls; asked are the guarded users of the round. Buckets are shared by those alone
+// that are decided in one group, because the order of groups is not fixed.
 func sentGen(t *rapid.T, p parser, asked map[string]bool, unique func() int) sent {
 	c := sent{md: fieldsOf{}, left: rapid.SampledFrom([]time.Duration{0, time.Hour, 90 * time.Minute, 5 * time.Hour}).Draw(t, "left")}
 	token := rapid.SampledFrom([]string{"", "", "all", "wrong"}).Draw(t, "token")

@@ -73,7 +73,7 @@ func (l *links) unmoved() error {
 	return nil
 }
 
-// split returns the elements of a path; ".." is one of them, since it means the
+// split returns the elements of a path; ".." is one of them, because it means the
 // parent of where a link led and cannot be cut out beforehand.
 func split(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == filepath.Separator })

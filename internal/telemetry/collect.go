@@ -94,7 +94,7 @@ func (c decisionCollector) Collect(ch chan<- prometheus.Metric) {
 }
 
 // shown reports whether the series of an outcome are there before their first event, so
-// that a rate over that one is right; the others only come when they are needed, since a
+// that a rate over that one is right; the others only come when they are needed, because a
 // series that stays 0 costs as much as any.
 func shown(o verdict.Outcome) bool { return o == verdict.Allowed || o == verdict.Denied }
 

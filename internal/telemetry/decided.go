@@ -41,7 +41,7 @@ func (m *Metrics) Decided(req *headgate.Request, resp *headgate.Response, took t
 }
 
 // time counts how long a call took that was timed. One that was timed stands for those before it that
-// were not; but one that is timed because its trace is recorded stands for itself, since
+// were not; but one that is timed because its trace is recorded stands for itself, because
 // it was not chosen by chance.
 func (s *stripe) time(took time.Duration, traced bool) {
 	stands := uint64(1)

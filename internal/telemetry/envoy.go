@@ -42,7 +42,7 @@ func nearShareOf(ratio float64) nearShare {
 }
 
 // count counts what a main limit said of a request. Hits that cross the limit are over it as a
-// whole, since none of them has passed.
+// whole, because none of them has passed.
 func (h *hits) count(req *headgate.Request, v *headgate.Verdict, near nearShare) {
 	n := uint64(max(v.Hits, 0))
 	if givesBack(req, v) {

@@ -30,7 +30,7 @@ func (e *exemplars) note(req *headgate.Request, resp *headgate.Response, took ti
 	one := exemplar{trace: req.Origin.Trace.ID, value: took.Seconds(), at: time.Now()}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if took >= 0 { // else it was not timed, since it panicked
+	if took >= 0 { // else it was not timed, because it panicked
 		e.took[bucketOf(decisionBounds[:], took)] = one
 	}
 	if !resp.Allowed && resp.Degraded() == "" {

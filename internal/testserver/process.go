@@ -25,7 +25,7 @@ const (
 	// started. It is generous because machines that run tests are busy.
 	readyTimeout = 60 * time.Second
 	// stopTimeout is how long a server may take to end by itself: longer than any
-	// takes, since one that is killed meanwhile has not done what it does at its end.
+	// takes, because one that is killed meanwhile has not done what it does at its end.
 	stopTimeout = 30 * time.Second
 	// outputKept bounds how much of a server's output is kept for messages.
 	outputKept = 256 << 10
@@ -98,7 +98,7 @@ func moduleRoot() string {
 
 // Ports of FreePort. They lie below those that a system gives to connections and to
 // whoever listens on port 0 (from 32768 on Linux): a port that is closed for a moment,
-// since its server is not up yet or is started again, is not taken by one of these.
+// because its server is not up yet or is started again, is not taken by one of these.
 const (
 	firstPort, ports = 12000, 20000
 	portTries        = 1000

@@ -264,7 +264,7 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-// TestNoTickets: who shows certificates is looked at anew each time, since a session that
+// TestNoTickets: who shows certificates is looked at anew each time, because a session that
 // goes on would outlive what was taken back.
 func TestNoTickets(t *testing.T) {
 	c := testserver.NewCertificates(t)

@@ -6,7 +6,7 @@
 // A request counts once for each rule and descriptor that decided it, whatever its
 // hits, so that one request which asks for a million of them hides nobody. It counts as
 // denied where an enforced limit of the rule said no, of whatever role; what the failure
-// mode answered for a store that could not decide is counted among the total alone, since
+// mode answered for a store that could not decide is counted among the total alone, because
 // no limit spoke. What is unlimited, peeks, refunds, charges and the like do not count, nor
 // do limits that only watch, were replaced, or were not looked at.
 //

@@ -12,7 +12,7 @@ const (
 	// were all keys new, they take an eighth of a percent of one core.
 	budget = 5_000
 	// reserve is how much of the budget may pass before a gate closes further by
-	// itself, since the load has grown since the last tick.
+	// itself, because the load has grown since the last tick.
 	reserve = 2
 	// closing is by how much it does.
 	closing = 4
@@ -27,7 +27,7 @@ const always = math.MaxUint64
 // at in a second as the budget allows. It is safe for concurrent use.
 type gate struct {
 	// threshold is what a random number is compared with. It has a cache line of its
-	// own, since all decisions read it.
+	// own, because all decisions read it.
 	threshold atomic.Uint64
 	_         [56]byte
 	// left is how many keys may be looked at until the gate closes further.

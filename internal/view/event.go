@@ -46,7 +46,7 @@ type Event struct {
 	UserAgent     string `json:"user_agent,omitempty"`
 	TraceID       string `json:"trace_id,omitempty"`
 	ConfigVersion string `json:"config_version"`
-	// TookUS is how long the call took in microseconds; 0 where it was not timed, since
+	// TookUS is how long the call took in microseconds; 0 where it was not timed, because
 	// such calls are fast.
 	TookUS int64 `json:"took_us"`
 	// SampleRate is how many such events this one stands for; 1 for denials.

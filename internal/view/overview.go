@@ -80,7 +80,7 @@ type Config struct {
 	State
 	Version  string    `json:"version,omitempty"`
 	LoadedAt time.Time `json:"loaded_at,omitzero"`
-	// LastGood says that what was good before is in force, since what is there now is
+	// LastGood says that what was good before is in force, because what is there now is
 	// not.
 	LastGood bool `json:"last_good,omitempty"`
 }

@@ -1,7 +1,7 @@
 // Package watched puts a watcher over an http.ResponseWriter: it sees when the
 // answer begins, with which status, and when a handler takes the connection over.
 // What the server's own ResponseWriter can do beyond the three methods (flush,
-// hijack, push, copy by sendfile) it still can, since many libraries ask for that
+// hijack, push, copy by sendfile) it still can, because many libraries ask for that
 // directly and not by an http.ResponseController.
 package watched
 

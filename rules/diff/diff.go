@@ -56,7 +56,7 @@ func (c Change) String() string {
 
 // Sets returns what b changes in a, sorted by subject. A rule is the same rule
 // in both as long as its domain and composite path are; its name may change.
-// The order of patterns on one level is compared too, since the first that fits
+// The order of patterns on one level is compared too, because the first that fits
 // wins. Where the match of a domain changes, so does which limits count: that is said of
 // every descriptor that it changes for.
 func Sets(a, b *rules.Set) []Change {
@@ -89,7 +89,7 @@ func Sets(a, b *rules.Set) []Change {
 	return changes
 }
 
-// separator joins the parts of a subject while sets are compared, since keys and
+// separator joins the parts of a subject while sets are compared, because keys and
 // values may have dots of their own.
 const separator = "\x00"
 

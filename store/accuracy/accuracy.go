@@ -31,7 +31,7 @@
 //
 // # How
 //
-// The takes on references stand behind all others of the batch, each alone, since in a
+// The takes on references stand behind all others of the batch, each alone, because in a
 // group they would take part in what is being measured. So a reference never holds
 // anything back, and nobody is told of it.
 //

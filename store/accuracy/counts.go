@@ -39,7 +39,7 @@ type Counts struct {
 	// WrongAllowed are those that passed and the reference would have denied,
 	// WrongDenied those that it would have let pass.
 	WrongAllowed, WrongDenied int64
-	// Missed are decisions of which the reference did not see what passed, since the
+	// Missed are decisions of which the reference did not see what passed, because the
 	// store did not answer.
 	Missed int64
 	// Overshoot is the most hits beyond a limit that the reference saw pass, as a share

@@ -296,7 +296,7 @@ func (c *Coalescer[Q, A]) run(f *flight[Q, A], own *job[Q, A]) {
 		c.fail(f, fmt.Errorf("%w: %v\n%s", ErrPanic, cause, debug.Stack()))
 	}()
 	if len(f.jobs) == 1 {
-		// Alone: own is there, since otherwise leave has ended the flight.
+		// Alone: own is there, because otherwise leave has ended the flight.
 		c.fly(own.ctx, own.questions, own.answers)
 	} else {
 		c.fly(f.context(c.options.Extend), f.questions, f.answers)

@@ -22,7 +22,7 @@
 //
 // A node that denies by what it holds in advance (store.Result.Basis) has not asked
 // the store, and knows itself when it will: that is not remembered. A leased bucket
-// (Mode.Consistency) may have room before the store's denial ends, since nodes give
+// (Mode.Consistency) may have room before the store's denial ends, because nodes give
 // back what they hold: its denials are remembered for a tenth of a
 // second at most. In the simulation of package lease, where ten nodes share fixed
 // windows and stop one after the other, about 3 in 100 denials come while
@@ -46,7 +46,7 @@
 // reset through another node has made room, it says so before a hit here passes.
 //
 // Not remembered are peeks, errors, takes with Mode.AskAlways, the denials of
-// concurrency, since a slot may be released at any moment, and those of limits with
+// concurrency, because a slot may be released at any moment, and those of limits with
 // CountDenied: there each denied hit makes it worse for the next. The exception is
 // fixed_window, where after a hit that is denied and counted nothing passes until
 // the window ends, however many follow. (A refund or a raised limit inside of that
@@ -368,7 +368,7 @@ func (s *Store) noteChange(t *store.Take, r *store.Result, first uint64, at int6
 
 // distrust has what other nodes tell of the bucket of t not believed for as long as
 // they may not know of this change. While nobody tells anything, hits that the store let
-// pass need not be noted: they write nowhere then. Hits of a lease need, since the bucket
+// pass need not be noted: they write nowhere then. Hits of a lease need, because the bucket
 // may be empty for others.
 func (s *Store) distrust(t *store.Take, r *store.Result, first uint64, at int64) {
 	if s.sharing != nil && (t.Op != store.Hit || r.Basis != store.OnBucket || s.sharing.heard.Load() != nil) {

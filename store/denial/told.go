@@ -18,7 +18,7 @@ const toldVersion = 1
 const maxTold = 1 << 53
 
 // nameUnder is the name of the denials of a key under a limit, so that a node that has another
-// limit for the key hears nothing. It is a keyed hash, since SHA-256 is asked for a text that begins
+// limit for the key hears nothing. It is a keyed hash, because SHA-256 is asked for a text that begins
 // with a secret of fixed length, and all that follows but the key has a fixed length too.
 func nameUnder(salt *[16]byte, key []byte, l *limit.Limit) store.SharedName {
 	var room [256]byte

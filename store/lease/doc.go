@@ -16,7 +16,7 @@
 // A grant is a deduction, so what is leased cannot pass twice. A lease is counted
 // from before it was asked for, on the monotonic clock less 500 µs for each second,
 // and looked at for every decision; when the wall clock and the monotonic clock
-// part by more than 100 ms all leases are dropped, since the machine may have been
+// part by more than 100 ms all leases are dropped, because the machine may have been
 // suspended.
 //
 //   - Size. A lease is what the node expects to need: its demand over the time
@@ -41,7 +41,7 @@
 //     leave 1.0 % of it unused; hit by hit it were 28 calls, and nothing.) Where G
 //     is less, and for fixed windows, a node remembers a denial for as long as the
 //     store said that it lasts, but at most for the pause (of fixed windows up to
-//     eight times that when nothing comes back), since other nodes may give back
+//     eight times that when nothing comes back), because other nodes may give back
 //     what they hold.
 //   - Return. A bucket that is idle gives back what it holds, and so do Drain and
 //     Close. A lease that is used up ends with the next question, so that the store

@@ -59,7 +59,7 @@ func (s *Store) decideSynced(sh *shard, t *store.Take, st *step, now time.Durati
 }
 
 // owes says that the store must not be asked for a hit on b before the flight of b
-// is answered: there is no view of b, since its limit has changed, and what has
+// is answered: there is no view of b, because its limit has changed, and what has
 // passed here is not charged yet.
 func (s *Store) owes(b *bucket, interval, now time.Duration) bool {
 	if b.view.at != 0 || b.delta+b.sent <= 0 {

@@ -9,7 +9,7 @@
 // an on_change other than carry, whose states are longer than it writes. A limit that
 // changes keeps what was used, as elsewhere.
 // Counts are exact: whatever many processes do at one time, a bucket never lets
-// more pass than its limit, since every change is a compare-and-swap of the whole
+// more pass than its limit, because every change is a compare-and-swap of the whole
 // value.
 //
 // # What it costs

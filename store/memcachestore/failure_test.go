@@ -87,7 +87,7 @@ func TestFrozenHeedsTheCaller(t *testing.T) {
 }
 
 // TestKilled kills the server and starts it again: the connections that died
-// with it cost no take, since reading is tried again.
+// with it cost no take, because reading is tried again.
 func TestKilled(t *testing.T) {
 	server := testserver.Memcached(t, testserver.MemcachedConfig{})
 	s := open(t, Options{Servers: []string{server.Addr}})

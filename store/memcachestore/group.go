@@ -10,8 +10,8 @@ import (
 // A group is decided on what was read of all its buckets, and its changes are
 // written only when it passes. A bucket that somebody else changed in between is
 // read and decided again; what is written already stays, and is given back if
-// the group is denied in the end. Buckets that are hit come first, since what is no
-// hit waits until all hits are decided; those that are reset come last, since a
+// the group is denied in the end. Buckets that are hit come first, because what is no
+// hit waits until all hits are decided; those that are reset come last, because a
 // reset cannot be given back. Takes whose server fails carry its error and hold
 // no other hit back.
 

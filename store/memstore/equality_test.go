@@ -74,7 +74,7 @@ func TestEqualsLimit(t *testing.T) {
 }
 
 // TestLimitsThatMeet is that test where each limit asks for each bucket. None ends meanwhile,
-// since what a limit has forgotten is gone for all.
+// because what a limit has forgotten is gone for all.
 func TestLimitsThatMeet(t *testing.T) {
 	testEqualsLimit(t, true, []time.Duration{time.Hour}, 5*time.Second)
 }

@@ -14,7 +14,7 @@
 //
 // A Take ends within the Budget of the Options whatever Redis does. What could
 // not be decided by then carries a *store.Error with a store.Reason. A call
-// whose answer was lost is never repeated, since it may have been counted (whoever
+// whose answer was lost is never repeated, because it may have been counted (whoever
 // asked for a slot of concurrency may ask again: the same hold gets no second one); and
 // the script refuses to count when it runs only after the deadline of its
 // caller, so that a Redis which was frozen for a while does not count what

@@ -110,7 +110,7 @@ func (s *Store) leaseInTurn(ctx context.Context, requests []store.LeaseRequest, 
 	}
 }
 
-// leaseCall makes one call. If the keys lie on two servers, since their slot is
+// leaseCall makes one call. If the keys lie on two servers, because their slot is
 // being moved, it asks again for each bucket alone.
 func (s *Store) leaseCall(ctx context.Context, requests []store.LeaseRequest, grants []store.Grant, of []int, deadline time.Time) {
 	hash := hashOf(requests[of[0]].Key)

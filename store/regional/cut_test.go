@@ -60,7 +60,7 @@ func TestSmallestLimit(t *testing.T) {
 	}
 }
 
-// TestReserveLooksBack: the reserve of a fixed window admits no more in any window, since the
+// TestReserveLooksBack: the reserve of a fixed window admits no more in any window, because the
 // clocks of regions do not agree on when one begins.
 func TestReserveLooksBack(t *testing.T) {
 	day, err := limit.NewCalendar(limit.CalendarDay, "UTC")

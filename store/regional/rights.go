@@ -43,7 +43,7 @@ type lot struct {
 }
 
 // Rights is what one node holds of the home's part of one limit, and what it knows of it. It
-// asks nobody and reads no clock: instants are of a monotonic clock of the node, since any
+// asks nobody and reads no clock: instants are of a monotonic clock of the node, because any
 // one before the first. Make one with NewRights.
 //
 // Its invariant: hits pass only from a lot, a lot has at most what was granted, and none

@@ -232,7 +232,7 @@ func (b *batch) undecided(g group) error {
 	return nil
 }
 
-// leave does not do what was left for later of g, since nobody knows whether it has
+// leave does not do what was left for later of g, because nobody knows whether it has
 // passed.
 func (b *batch) leave(g group, err error) {
 	for i := g.from; i < g.to; i++ {

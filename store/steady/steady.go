@@ -69,7 +69,7 @@ func (c *Clock) Read(parted func()) time.Duration {
 }
 
 // part calls parted once for all who have noticed; the others wait until it is
-// done, since they must not decide before.
+// done, because they must not decide before.
 func (c *Clock) part(parted func()) {
 	c.parting.Lock()
 	defer c.parting.Unlock()

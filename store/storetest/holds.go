@@ -40,7 +40,7 @@ func testSlots(t *testing.T, h Harness) {
 		want limit.Decision
 	}{
 		{1, store.Hit, one},
-		{1, store.Hit, one}, // again, since an answer may be lost
+		{1, store.Hit, one}, // again, because an answer may be lost
 		{2, store.Hit, full},
 		{3, store.Hit, denied},
 		{3, store.Release, full}, // has none

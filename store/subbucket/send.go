@@ -230,7 +230,7 @@ func joinPeeks(parts []store.Result) (allowed bool, retryAfter time.Duration) {
 	return false, retryAfter
 }
 
-// tryAgain reports whether a denial of a run is not sure yet, since other parts
+// tryAgain reports whether a denial of a run is not sure yet, because other parts
 // may let pass what one has denied, and prepares the next try. That is also so in
 // a group which something else holds back for sure: its results are to say who
 // does, and who does not.

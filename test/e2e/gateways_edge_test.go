@@ -104,7 +104,7 @@ func (g *guarded) startHeadgate(args ...string) {
 
 // example returns a file of examples/gateways, changed so that it names the
 // addresses of this test. Pairs of further changes follow: what stands there, and
-// what shall; the times that gateways wait, for one, since a test on a busy machine
+// what shall; the times that gateways wait, for one, because a test on a busy machine
 // is about answers and not about their time.
 func (g *guarded) example(name string, changes ...string) string {
 	g.t.Helper()

@@ -125,7 +125,7 @@ func (r *recording) ask(client int, random *rand.Rand) {
 // historyRate is how many operations are asked for each second, as far as they are answered.
 const historyRate = 2000
 
-// next returns the key of the next operation, and whether that is a peek, since nobody has heard of too many before.
+// next returns the key of the next operation, and whether that is a peek, because nobody has heard of too many before.
 func (l *historyLane) next(r *recording, number int) (key *historyKey, peek bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -66,7 +66,7 @@ type tally struct {
 	counts
 	// meanwhile are the hits that the store let pass under a fault.
 	meanwhile int64
-	// withdrawn are those of counts.allowed whose request was denied all the same, since
+	// withdrawn are those of counts.allowed whose request was denied all the same, because
 	// the other key of it was not decided: they are given back, if there is time.
 	withdrawn int64
 	// answers are those of the store, if the key logs them: perKey at most, and

@@ -17,7 +17,7 @@ type Operation struct {
 	Client, Node int
 	// Take is what was asked for. It has no Group, and is no dry run.
 	Take store.Take
-	// Call and Return are when the caller asked and heard, since an instant that all
+	// Call and Return are when the caller asked and heard, because an instant that all
 	// operations of a history share. Of an unknown outcome Return says nothing.
 	Call, Return time.Duration
 	// From and To bound the instant of the store's clock at which it was decided, if it was.

@@ -200,7 +200,7 @@ scrape_configs:
 `, records, hasty, w.node.ops, w.scraper.ca, w.scraper.cert, w.scraper.key, w.proxy.ops), features...)
 }
 
-// await waits until holds does. It looks less often than eventually.True, since each look
+// await waits until holds does. It looks less often than eventually.True, because each look
 // is a query of a server that has other things to do.
 func await(t *testing.T, p *testserver.PrometheusServer, what string, holds func() bool) {
 	t.Helper()

@@ -75,7 +75,7 @@ func TestLogGoesOn(t *testing.T) {
 	r, w := pipe(t)
 	fill(t, r, w)
 	env := environment()
-	for i := range 12 { // each is a line of 100 KB, since it is no setting
+	for i := range 12 { // each is a line of 100 KB, because it is no setting
 		env = append(env, fmt.Sprintf("HEADGATE_%d%s=1", i, strings.Repeat("X", 100_000)))
 	}
 	s, err := startServerWith(w, t.TempDir(), env)
@@ -189,7 +189,7 @@ const pipeSize = 4096
 func fill(t *testing.T, r, w *os.File) {
 	t.Helper()
 	go func() {
-		// One by one, since a write that does not fit into a page leaves the rest of it free.
+		// One by one, because a write that does not fit into a page leaves the rest of it free.
 		for err := error(nil); err == nil; { // until who reads has gone
 			_, err = w.Write([]byte("x"))
 		}

@@ -178,7 +178,7 @@ func (s *site) parse(name, out string, source []byte) {
 	}
 }
 
-// show resolves an image: a file of this tree, since a site that opens from a folder has no
+// show resolves an image: a file of this tree, because a site that opens from a folder has no
 // other.
 func (s *site) show(p *page, node *ast.Image) {
 	destination := string(node.Destination)

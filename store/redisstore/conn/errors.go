@@ -250,7 +250,7 @@ func AboutTheCall(err error) bool {
 	return false
 }
 
-// IsTryAgain reports whether the keys of the call lie on two servers, since
+// IsTryAgain reports whether the keys of the call lie on two servers, because
 // their slot is being moved.
 func IsTryAgain(err error) bool { return codeOf(err) == "TRYAGAIN" }
 

@@ -29,7 +29,7 @@ type Inspection struct {
 }
 
 // maxInspected bounds what is read of an answer to INFO: about ten times what servers say.
-// Sections are not named, since servers before Redis 7 take one name only.
+// Sections are not named, because servers before Redis 7 take one name only.
 const maxInspected = 64 << 10
 
 // Inspect asks one server.

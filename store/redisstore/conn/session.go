@@ -247,7 +247,7 @@ func hostOf(addr string) string {
 // greet reads Redis's clock, which also proves that the user may talk to it,
 // and refuses what is no place for counts: a sentinel, a node of a cluster that
 // was given as a single Redis, a server whose numbers are too short, and a
-// replica, since what it would count is lost. All is asked at once: of a server on
+// replica, because what it would count is lost. All is asked at once: of a server on
 // another continent each round trip counts.
 func (s *Session) greet(ctx context.Context) error {
 	answers := s.Pipe.AskAll(ctx,
