@@ -123,7 +123,7 @@ func (l *Link) Forward() http.Handler {
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
 			// Without the error, which names addresses that browsers need not know; the log has it.
 			w.Header().Set("Retry-After", "1")
-			problems.Write(w, http.StatusBadGateway, problems.Of(http.StatusBadGateway, "no admin process of --admin-urls answers"))
+			problems.Answer(w, http.StatusBadGateway, "no admin process of --admin-urls answers")
 		},
 	}
 }

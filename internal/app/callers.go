@@ -109,8 +109,7 @@ func explained(g func() *gate) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		door, err := g().HTTP(r)
 		if err != nil {
-			status := callers.KeepOut(w, err)
-			problems.Write(w, status, problems.Of(status, err.Error()))
+			problems.Answer(w, callers.KeepOut(w, err), err.Error())
 			return
 		}
 		explain.Handler(door).ServeHTTP(w, r)

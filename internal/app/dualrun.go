@@ -55,7 +55,7 @@ func isCallersToken(name, value string) bool {
 func (p *process) reportDualRun(w http.ResponseWriter, _ *http.Request) {
 	service := p.dualRun.Load()
 	if service == nil {
-		problems.Write(w, http.StatusNotFound, problems.Of(http.StatusNotFound, "there is no dual run; hint: --dual-run URL"))
+		problems.Answer(w, http.StatusNotFound, "there is no dual run; hint: --dual-run URL")
 		return
 	}
 	writeJSON(w, http.StatusOK, service.Report())

@@ -103,7 +103,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Authorization") != "" {
 				w.Header().Set("WWW-Authenticate", challenge+`, error="invalid_token"`)
 			}
-			fail(w, http.StatusUnauthorized, detail)
+			problems.Answer(w, http.StatusUnauthorized, detail)
 		}
 		return
 	}
@@ -142,14 +142,14 @@ func (h *Handler) authenticate(r *http.Request) (grant usagetoken.Grant, because
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, subject tenant.Subject) {
 	switch {
 	case r.URL.Path != Path:
-		fail(w, http.StatusNotFound, "no such path; hint: "+Path)
+		problems.Answer(w, http.StatusNotFound, "no such path; hint: "+Path)
 		return
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
-		fail(w, http.StatusMethodNotAllowed, "a tenant can read what it has used, and no more; hint: GET")
+		problems.Answer(w, http.StatusMethodNotAllowed, "a tenant can read what it has used, and no more; hint: GET")
 		return
 	case r.URL.RawQuery != "":
-		fail(w, http.StatusBadRequest, "a query; hint: there are no parameters, the token says whose usage it is")
+		problems.Answer(w, http.StatusBadRequest, "a query; hint: there are no parameters, the token says whose usage it is")
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
@@ -160,16 +160,16 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, subject tenant.S
 	}
 	if err != nil {
 		h.options.OnError(fmt.Errorf("usage endpoint: %w", err))
-		fail(w, http.StatusInternalServerError, "the usage cannot be told; it is in the log of Headgate")
+		problems.Answer(w, http.StatusInternalServerError, "the usage cannot be told; it is in the log of Headgate")
 		return
 	}
 	usage := &list[0]
 	switch {
 	case len(usage.Limits) == 0:
-		fail(w, http.StatusForbidden, "no rule counts what this tenant does; hint: the provider of the service knows which tenants it has")
+		problems.Answer(w, http.StatusForbidden, "no rule counts what this tenant does; hint: the provider of the service knows which tenants it has")
 	case !slices.ContainsFunc(usage.Limits, known):
 		w.Header().Set("Retry-After", retryAfter)
-		fail(w, http.StatusServiceUnavailable, "the store of the counters does not answer")
+		problems.Answer(w, http.StatusServiceUnavailable, "the store of the counters does not answer")
 	default:
 		view := usageview.Of(usage)
 		view.ForTenant()
@@ -179,7 +179,3 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, subject tenant.S
 
 // known reports whether what u says is not only that the store did not answer.
 func known(u tenantusage.Limit) bool { return u.Unlimited() || u.Counted() }
-
-func fail(w http.ResponseWriter, status int, detail string) {
-	problems.Write(w, status, problems.Of(status, detail))
-}

@@ -43,7 +43,7 @@ func (a *Authorizer) admit(r *http.Request) error {
 // fault answers a request that no profile can answer.
 func fault(w http.ResponseWriter, status int, message string) {
 	w.Header().Set("Cache-Control", "no-store")
-	problems.Write(w, status, problems.Of(status, message))
+	problems.Answer(w, status, message)
 }
 
 // answer writes reply as the gateway of p wants it.

@@ -34,7 +34,7 @@ func Handler(addr, allowed string, next http.Handler, refused func(*http.Request
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if host := hostOf(r.Host); !private(host) && !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, host) }) {
 			refused(r)
-			problems.Write(w, http.StatusMisdirectedRequest, problems.Of(http.StatusMisdirectedRequest, "not the name of this server; hint: --allowed-hosts NAME, or ask by its IP address"))
+			problems.Answer(w, http.StatusMisdirectedRequest, "not the name of this server; hint: --allowed-hosts NAME, or ask by its IP address")
 			return
 		}
 		next.ServeHTTP(w, r)

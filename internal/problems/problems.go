@@ -65,6 +65,9 @@ func Type(status int) string {
 	return "about:blank"
 }
 
+// Answer answers with Of(status, detail). Header fields but Content-Type are the caller's.
+func Answer(w http.ResponseWriter, status int, detail string) { Write(w, status, Of(status, detail)) }
+
 // Write answers with body, which is a Body or has one embedded. Header fields but
 // Content-Type are the caller's.
 func Write(w http.ResponseWriter, status int, body any) { WriteAs(w, MediaType, status, body) }

@@ -288,7 +288,7 @@ func (p *Publisher) sinceLocked(from sqltenant.Point) []tenant.Account {
 func (p *Publisher) ServeNews(w http.ResponseWriter, r *http.Request) {
 	q, err := parseQuestion(r)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
+		problems.Answer(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	m, etag, err := p.answer(r.Context(), &q)
@@ -297,13 +297,13 @@ func (p *Publisher) ServeNews(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 		w.Header().Set("Retry-After", "1")
-		refuse(w, http.StatusServiceUnavailable, errNotYet.Error())
+		problems.Answer(w, http.StatusServiceUnavailable, errNotYet.Error())
 		return
 	case m == nil:
 		status = http.StatusNotModified
 	default:
 		if body, err = m.encode(); err != nil {
-			refuse(w, http.StatusInternalServerError, "what there is cannot be written")
+			problems.Answer(w, http.StatusInternalServerError, "what there is cannot be written")
 			return
 		}
 	}
@@ -314,18 +314,13 @@ func (p *Publisher) ServeNews(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body) // nobody is there to hear of an error
 }
 
-// refuse answers who follows, or would, by an error.
-func refuse(w http.ResponseWriter, status int, detail string) {
-	problems.Write(w, status, problems.Of(status, detail))
-}
-
 // ServeBase answers with the file of accounts whose SHA-256 is sum.
 func (p *Publisher) ServeBase(w http.ResponseWriter, r *http.Request, sum string) {
 	p.mu.Lock()
 	file, base := p.file, p.base
 	p.mu.Unlock()
 	if file == nil || base.SHA256 != sum {
-		refuse(w, http.StatusNotFound, "there is no such file any more; hint: ask for the snapshot again")
+		problems.Answer(w, http.StatusNotFound, "there is no such file any more; hint: ask for the snapshot again")
 		return
 	}
 	w.Header().Set("ETag", `"`+sum+`"`)
