@@ -15,26 +15,16 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/bench/internal/h2load"
 )
 
-// The phases of a run, in order.
-const (
-	warming int32 = iota
-	measuring
-	ended
-)
-
 // run is what the connections of one Run share.
 type run struct {
-	options  h2load.Options
-	requests [][]byte
-	phase    atomic.Int32
-	sent     atomic.Int64
-	checks   atomic.Int64 // answers to checks, since the start
+	h2load.Course // its Answers are those to checks
+	options       h2load.Options
+	requests      [][]byte
 }
 
 // ID stands in a body where an id is to be: each request has another one of the same length.
@@ -78,8 +68,8 @@ func Run(o h2load.Options) (*h2load.Result, error) {
 		})
 	}
 	result := &h2load.Result{}
-	err := r.conduct(result, errs)
-	r.phase.Store(ended)
+	err := r.Conduct(&r.options, result, errs)
+	r.End()
 	for _, c := range connections {
 		_ = c.conn.SetDeadline(time.Now().Add(drainTimeout))
 	}
@@ -112,40 +102,6 @@ func appendRequest(dst []byte, path string, body []byte) []byte {
 	return append(dst, body...)
 }
 
-// conduct goes through the phases until the measured time is over.
-func (r *run) conduct(result *h2load.Result, errs <-chan error) error {
-	o := &r.options
-	start := time.Now()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case err := <-errs:
-			return err
-		case <-tick.C:
-		}
-		warm := time.Since(start)
-		if warm >= o.MaxWarmUp || warm >= o.WarmUp && r.sent.Load() >= int64(max(1, o.Passes)*len(o.Messages)) {
-			break
-		}
-	}
-	if o.Begin != nil {
-		o.Begin()
-	}
-	begin, before := time.Now(), r.checks.Load()
-	r.phase.Store(measuring)
-	select {
-	case err := <-errs:
-		return err
-	case <-time.After(o.Measure):
-	}
-	if o.End != nil {
-		o.End()
-	}
-	result.Answers, result.Elapsed = r.checks.Load()-before, time.Since(begin)
-	return nil
-}
-
 // connection is one client. All of it is in one goroutine.
 type connection struct {
 	run    *run
@@ -165,7 +121,7 @@ type connection struct {
 // loop asks until the run has ended and the last answer is there.
 func (c *connection) loop() error {
 	for {
-		for len(c.begun) < c.run.options.Streams && c.run.phase.Load() != ended {
+		for len(c.begun) < c.run.options.Streams && !c.run.Ended() {
 			if err := c.ask(); err != nil {
 				return err
 			}
@@ -185,7 +141,7 @@ func (c *connection) loop() error {
 }
 
 func (c *connection) ask() error {
-	sent := c.run.sent.Add(1)
+	sent := c.run.Sent.Add(1)
 	n := sent - 1
 	if n >= int64(len(c.run.requests)) {
 		n = int64(c.random.IntN(len(c.run.requests)))
@@ -214,8 +170,8 @@ func (c *connection) answer() error {
 	passed, refused := bytes.Count(c.body, []byte(`"allowed":true`)), bytes.Count(c.body, []byte(`"allowed":false`))
 	took := time.Since(c.begun[0])
 	c.begun = append(c.begun[:0], c.begun[1:]...)
-	c.run.checks.Add(int64(passed + refused))
-	if c.run.phase.Load() != measuring {
+	c.run.Answers.Add(int64(passed + refused))
+	if !c.run.Measuring() {
 		return nil
 	}
 	c.latencies = append(c.latencies, took)

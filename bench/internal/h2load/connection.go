@@ -150,7 +150,7 @@ func (c *connection) loop() error {
 		if err := c.ask(); err != nil {
 			return err
 		}
-		if len(c.calls) == 0 && c.run.phase.Load() == ended {
+		if len(c.calls) == 0 && c.run.Ended() {
 			return nil
 		}
 		if c.reader.Buffered() == 0 {
@@ -170,7 +170,7 @@ func (c *connection) loop() error {
 
 // ask starts the calls that are idle, as far as the server's window allows.
 func (c *connection) ask() error {
-	for len(c.idle) > 0 && c.run.phase.Load() != ended {
+	for len(c.idle) > 0 && !c.run.Ended() {
 		message := c.run.next(c.random)
 		size := int64(framePrefix + len(message))
 		if size > c.window {
@@ -270,8 +270,8 @@ func (c *connection) receiveHeaders(f *http2.HeadersFrame) error {
 
 // finish counts an answer.
 func (c *connection) finish(p *pending) {
-	c.run.answers.Add(1)
-	if !p.counted && c.run.phase.Load() != measuring {
+	c.run.Answers.Add(1)
+	if !p.counted && !c.run.Measuring() {
 		return
 	}
 	c.latencies.Add(time.Since(p.start))

@@ -58,12 +58,25 @@ const (
 	ended
 )
 
+// Course is how far a run is; its connections count in it. The zero value is one that warms up.
+type Course struct {
+	phase atomic.Int32
+	// Sent are messages that were handed out, those of the first pass at least, and Answers
+	// what was answered since the start.
+	Sent, Answers atomic.Int64
+}
+
+// Measuring reports whether what is answered counts, and Ended whether nothing more is asked.
+func (c *Course) Measuring() bool { return c.phase.Load() == measuring }
+func (c *Course) Ended() bool     { return c.phase.Load() == ended }
+
+// End has connections ask nothing more.
+func (c *Course) End() { c.phase.Store(ended) }
+
 // run is what the connections of one Run share.
 type run struct {
+	Course
 	options Options
-	phase   atomic.Int32
-	sent    atomic.Int64 // messages of the first pass that were handed out
-	answers atomic.Int64 // all answers, since the start
 }
 
 // Run loads the server and returns what was measured. An error of any
@@ -79,7 +92,7 @@ func Run(o Options) (*Result, error) {
 	for i := range connections {
 		c, err := dial(r, i, rand.New(rand.NewPCG(uint64(i), 1)))
 		if err != nil {
-			r.phase.Store(ended)
+			r.End()
 			err = errors.Join(err, closeAll(connections))
 			running.Wait()
 			return nil, err
@@ -94,8 +107,8 @@ func Run(o Options) (*Result, error) {
 		})
 	}
 	result := &Result{}
-	err := r.conduct(result, errs)
-	r.phase.Store(ended)
+	err := r.Conduct(&r.options, result, errs)
+	r.End()
 	if err == nil {
 		err = r.waitFor(&running, errs)
 	}
@@ -114,9 +127,9 @@ func Run(o Options) (*Result, error) {
 	return result, nil
 }
 
-// conduct goes through the phases until the measured time is over.
-func (r *run) conduct(result *Result, errs <-chan error) error {
-	o := &r.options
+// Conduct goes through the phases of a run by o until the measured time is over, and notes in
+// result how long that was and how much was answered.
+func (c *Course) Conduct(o *Options, result *Result, errs <-chan error) error {
 	start := time.Now()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -127,20 +140,20 @@ func (r *run) conduct(result *Result, errs <-chan error) error {
 		case <-tick.C:
 		}
 		warm := time.Since(start)
-		if warm >= o.MaxWarmUp || warm >= o.WarmUp && r.sent.Load() >= int64(max(1, o.Passes)*len(o.Messages)) {
+		if warm >= o.MaxWarmUp || warm >= o.WarmUp && c.Sent.Load() >= int64(max(1, o.Passes)*len(o.Messages)) {
 			break
 		}
 	}
 	call(o.Begin)
-	begin, before := time.Now(), r.answers.Load()
-	r.phase.Store(measuring)
+	begin, before := time.Now(), c.Answers.Load()
+	c.phase.Store(measuring)
 	select {
 	case err := <-errs:
 		return err
 	case <-time.After(o.Measure):
 	}
 	call(o.End)
-	result.Answers = r.answers.Load() - before
+	result.Answers = c.Answers.Load() - before
 	result.Elapsed = time.Since(begin)
 	return nil
 }
@@ -192,8 +205,8 @@ func closeAll(connections []*connection) error {
 // next returns the message to send now.
 func (r *run) next(random *rand.Rand) []byte {
 	messages := r.options.Messages
-	if r.sent.Load() < int64(len(messages)) {
-		if i := r.sent.Add(1) - 1; i < int64(len(messages)) {
+	if r.Sent.Load() < int64(len(messages)) {
+		if i := r.Sent.Add(1) - 1; i < int64(len(messages)) {
 			return messages[i]
 		}
 	}

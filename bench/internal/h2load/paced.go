@@ -240,13 +240,13 @@ func (s *schedule) conduct(errs <-chan error) (*PacedResult, error) {
 		return nil, err
 	}
 	call(o.Begin)
-	begin, before := time.Now(), r.answers.Load()
+	begin, before := time.Now(), r.Answers.Load()
 	failed := wait(o.Measure, errs)
 	if failed != nil && !errors.Is(failed, errSent) {
 		return nil, failed
 	}
 	call(o.End)
-	result := &PacedResult{Answers: r.answers.Load() - before, Elapsed: time.Since(begin)}
+	result := &PacedResult{Answers: r.Answers.Load() - before, Elapsed: time.Since(begin)}
 	if failed == nil {
 		failed = wait(drainTimeout, errs)
 	}
