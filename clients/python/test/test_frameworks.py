@@ -233,6 +233,17 @@ class WSGITest(Cases, unittest.TestCase):
             app, headgate=client, check=lambda environ: check(environ.get("HTTP_X_USER")), **told))
 
 
+    def test_denial_of_head_has_no_body(self):
+        with Listener(reply(429, '{"allowed":false}')) as denying, self.shop(url=denying.url) as shop:
+            target = urllib.parse.urlsplit(shop)
+            with socket.create_connection((target.hostname, target.port), TIMEOUT) as connection:
+                connection.sendall(b"HEAD / HTTP/1.1\r\nHost: shop\r\nX-User: 1\r\nConnection: close\r\n\r\n")
+                with connection.makefile("rb") as answer:
+                    head, _, body = answer.read().partition(b"\r\n\r\n")
+            self.assertIn(b" 429 ", head)
+            self.assertEqual(body, b"")
+
+
 def view(request):
     decision = getattr(request, "headgate", None)
     return HttpResponse(served(decision), headers=HANDLERS if decision and decision.matched else {})

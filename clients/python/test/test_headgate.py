@@ -1,10 +1,13 @@
 import asyncio
+import gc
 import importlib.resources
 import json
 import os
 import pathlib
 import time
 import unittest
+import warnings
+import weakref
 
 from headgate import AsyncHeadgate, Headgate, HeadgateError, _call, _http
 from stage import ANSWERS, FORGETFUL_URL, TIMEOUT, TOKEN, TRANSCRIPTS, URL, Listener, reply, user
@@ -79,6 +82,17 @@ class Cases:
             with Listener(reply(429, text)) as server:
                 got = self.make(server.url).check(shop(user="1"))
                 self.assertEqual((got.degraded, got.limit, got.retry_after_s, got.delay_ms), (degraded, None, None, 0), text[:80])
+
+    def test_status_of_an_answer(self):
+        """A denial is never passed on as a success, and only the statuses of decisions are believed."""
+        for status, text, want in (
+            (200, '{"allowed":false}', (False, 429, "")), (503, '{"allowed":false}', (False, 503, "")),
+            (429, '{"allowed":true}', (True, 200, "")),
+            (404, '{"allowed":false}', (True, 200, "store_misconfigured")), (500, '{"allowed":true}', (True, 200, "store_misconfigured")),
+        ):
+            with Listener(reply(status, text)) as server:
+                got = self.make(server.url).check(shop(user="1"))
+                self.assertEqual((got.allowed, got.status, got.degraded), want, (status, text))
 
     def test_unmatched(self):
         got = self.make().check(shop(other="1"))
@@ -241,6 +255,23 @@ class AsyncHeadgateTest(Cases, unittest.TestCase):
             return {each.remaining for each in got}
 
         self.assertEqual(asyncio.run(ask()) | asyncio.run(ask()), {4, 3, 2, 1, 0})
+
+    def test_loops_that_end_are_forgotten(self):
+        with Listener(reply(200, '{"allowed":true}')) as server:
+            headgate = AsyncHeadgate(server.url, timeout=TIMEOUT)
+            loops = []
+
+            async def ask():
+                loops.append(weakref.ref(asyncio.get_running_loop()))
+                return (await headgate.check(shop(user="1"))).degraded
+
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ResourceWarning)  # of connections that nobody has closed
+                self.assertEqual([asyncio.run(ask()) for _ in range(4)], [""] * 4)
+                gc.collect()
+                self.assertEqual([loop() for loop in loops[:-1]], [None] * 3)
+                del headgate
+                gc.collect()
 
     def test_cancelled(self):
         async def give_up(headgate):

@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 
 from headgate import Level, LimitedClient, WaitError, levels, retry_after
+from stage import TIMEOUT, Listener
 
 
 def fields(**lines):
@@ -151,3 +152,16 @@ class ClientTest(unittest.TestCase):
 
 if __name__ == "__main__":
     unittest.main()
+
+
+class RefusalTest(unittest.TestCase):
+    def test_body_that_is_cut_off_or_slow(self):
+        """What a refusal says is in its head: its body hinders nothing."""
+        head = b"HTTP/1.1 429 X\r\nRetry-After: 0\r\n"
+        for answer in (head + b"Transfer-Encoding: chunked\r\n\r\n64\r\ncut", head + b"Content-Length: 100\r\n\r\nslow"):
+            with Listener(answer) as server:
+                client = LimitedClient(max_retries=1, sleep=lambda _: None)
+                with self.assertRaises(urllib.error.HTTPError) as refused:
+                    client.open(server.url, timeout=TIMEOUT)
+                refused.exception.close()
+                self.assertEqual((refused.exception.code, server.connections), (429, 2))

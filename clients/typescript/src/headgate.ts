@@ -171,9 +171,11 @@ export class Headgate {
     const read = (answer: Answer): Decision | undefined => {
       const decision = decodeDecision(answer.json);
       if (decision === undefined) return undefined;
-      const told = { ...decision, status: answer.status, headers: passedOn(answer.headers) };
-      if (decision.allowed) return told;
-      return { ...told, body: { mediaType: answer.headers.get("content-type") ?? "application/json", text: answer.text } };
+      const told = { ...decision, headers: passedOn(answer.headers) };
+      if (decision.allowed) return { ...told, status: 200 };
+      // A denial is never passed on as a success, whatever the answer says.
+      const status = answer.status === 200 ? 429 : answer.status;
+      return { ...told, status, body: { mediaType: answer.headers.get("content-type") ?? "application/json", text: answer.text } };
     };
     return this.#call(operation, encodeCall(check, this.#draw(retries)), retries, options, read, (reason) => this.undecided(reason));
   }
@@ -205,7 +207,7 @@ export class Headgate {
     let succeeded = false;
     try {
       const answer = await this.#ask(operation, JSON.stringify(body), retries, signal);
-      const result = read(answer);
+      const result = decided.has(answer.status) ? read(answer) : undefined;
       if (result === undefined) throw refusalOf(operation, answer);
       succeeded = true;
       return result;
@@ -333,6 +335,8 @@ function said(error: unknown): string {
   return inner instanceof Error ? inner.message : "unknown";
 }
 
+/** The statuses of decisions, and of what became of a reservation. */
+const decided = new Set([200, 429, 503]);
 /** The statuses by which the server refuses a call. 401 is for operators: no caller can mend it. */
 const refusals = new Set([400, 403, 409, 410, 413, 415, 501]);
 

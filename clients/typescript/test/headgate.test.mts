@@ -55,6 +55,17 @@ test("whatever is answered becomes a decision", async () => {
   }
 });
 
+test("a denial is never passed on as a success, and only the statuses of decisions are believed", async () => {
+  for (const [status, text, want] of [
+    [200, '{"allowed":false}', [false, 429, ""]], [503, '{"allowed":false}', [false, 503, ""]],
+    [429, '{"allowed":true}', [true, 200, ""]],
+    [404, '{"allowed":false}', [true, 200, "store_misconfigured"]], [500, '{"allowed":true}', [true, 200, "store_misconfigured"]],
+  ] as const) {
+    const got = await new Headgate({ url: "http://answers", fetch: async () => new Response(text, { status }) }).check({ domain: "d", entries: { a: "b" } });
+    assert.deepEqual([got.allowed, got.status, got.degraded], want, `${status} ${text}`);
+  }
+});
+
 test("what no rule matches passes unmatched", async () => {
   const got = await new Headgate({ url, timeoutMs }).check({ domain: "shop", entries: { other: "1" } });
   assert.deepEqual([got.allowed, got.matched, got.limit, got.degraded], [true, false, undefined, ""]);

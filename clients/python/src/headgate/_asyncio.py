@@ -4,7 +4,6 @@ import asyncio
 import collections
 import ssl
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeVar
 
@@ -58,7 +57,7 @@ class AsyncHeadgate:
         self._asking = Asking(
             url, token=token, timeout=timeout, failure=failure, retries=retries,
             ssl_context=ssl_context, on_degraded=on_degraded, now=now)
-        self._idle: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, collections.deque[_Connection]] = weakref.WeakKeyDictionary()
+        self._idle: dict[asyncio.AbstractEventLoop, collections.deque[_Connection]] = {}
 
     async def check(self, check: Check) -> Decision:
         """Decides whether a request may pass. When the server does not answer in time the
@@ -160,9 +159,20 @@ class AsyncHeadgate:
             asking.host, asking.port, ssl=asking.ssl, server_hostname=asking.host if asking.ssl else None)
         return _Connection(reader, writer)
 
+    def _kept(self) -> collections.deque[_Connection]:
+        """The connections that this event loop keeps, the one used last at the end."""
+        loop = asyncio.get_running_loop()
+        idle = self._idle.get(loop)
+        if idle is None:
+            # A connection refers to its event loop, so nothing but this forgets loops that have ended.
+            for other in [each for each in list(self._idle) if each.is_closed()]:
+                self._idle.pop(other, None)
+            idle = self._idle.setdefault(loop, collections.deque())
+        return idle
+
     def _take(self) -> _Connection | None:
         """A connection that this event loop keeps, if there is one."""
-        idle = self._idle.setdefault(asyncio.get_running_loop(), collections.deque())
+        idle = self._kept()
         while idle:
             connection = idle.pop()
             if not connection.is_stale(time.monotonic()):
@@ -171,7 +181,7 @@ class AsyncHeadgate:
         return None
 
     def _put_back(self, connection: _Connection, keeps: bool) -> None:
-        idle = self._idle.setdefault(asyncio.get_running_loop(), collections.deque())
+        idle = self._kept()
         if not keeps or len(idle) >= MAX_IDLE:
             connection.close()
             return

@@ -62,6 +62,8 @@ class Call(Generic[T]):
 
 
 _BAD_URL = "hint: http://headgate:8080, and a token beside it"
+# The statuses of decisions, and of what became of a reservation.
+_DECIDED = frozenset({200, 429, 503})
 # The statuses by which the server refuses a call. 401 is for operators: no caller can mend it.
 _REFUSALS = frozenset({400, 403, 409, 410, 413, 415, 501})
 
@@ -105,10 +107,12 @@ class Asking:
             decision = decode_decision(value)
             if decision is None:
                 return None
-            body = None
-            if not decision.allowed:
-                body = Body(answer.headers.get("content-type", "application/json"), bytes(answer.body))
-            return replace(decision, status=answer.status, headers=passed_on(answer.headers), body=body)
+            decision = replace(decision, headers=passed_on(answer.headers))
+            if decision.allowed:
+                return replace(decision, status=200)
+            body = Body(answer.headers.get("content-type", "application/json"), bytes(answer.body))
+            # A denial is never passed on as a success, whatever the answer says.
+            return replace(decision, status=429 if answer.status == 200 else answer.status, body=body)
 
         return self._call(operation, encode(check, _draw(retries)), retries, read, self.undecided)
 
@@ -148,7 +152,7 @@ class Asking:
             value = json.loads(bytes(answer.body))
         except (ValueError, RecursionError):
             value = None
-        result = call.read(answer, value)
+        result = call.read(answer, value) if answer.status in _DECIDED else None
         if result is not None:
             return result
         if answer.status in _REFUSALS and isinstance(value, dict) and isinstance(value.get("title"), str):

@@ -26,7 +26,6 @@ from typing import Any, Literal, Protocol
 FIRST_BACKOFF, LAST_BACKOFF = 0.1, 10.0  # seconds
 SAVED_RETRIES, EARNED_BY_REQUEST = 10.0, 0.1
 MAX_ORIGINS = 1000
-MAX_DRAIN = 16 << 10  # bytes of a refusal that are read
 FARTHEST = 366 * 24 * 3600.0  # seconds: no limit has a longer window
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 
@@ -276,8 +275,7 @@ class LimitedClient:
                 seconds = self._retry_wait(name, attempt, told)
                 if seconds is None:
                     raise
-                refusal.read(MAX_DRAIN)
-                refusal.close()
+                refusal.close()  # unread: urllib keeps no connections, and a body may be slow or cut off
             else:
                 self._learn(name, response.status, response.headers)
                 return response

@@ -49,7 +49,8 @@ class HeadgateMiddleware:
         if not decision.allowed:
             fields, body = denial(decision)
             start_response(f"{decision.status} {http.client.responses.get(decision.status, 'Denied')}", fields)
-            return [body]
+            # Not every server leaves the body out by itself, and a client would read it as the next answer.
+            return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
 
         def told(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], object]:
             return start_response(status, headers + missing(decision, (name for name, _ in headers)), exc_info)
