@@ -171,8 +171,8 @@ class Cases:
             self.assertNotIn(SECRET, text)
 
     def test_options(self):
-        for options in ({"timeout": 0}, {"timeout": float("nan")}, {"retries": 2}, {"failure": "local"}, {"url": "ftp://h"}, {"token": ""},
-                        {"url": "http://h/a b"}, {"url": "http://h:port"}):
+        for options in ({"timeout": 0}, {"timeout": float("nan")}, {"timeout": 1e10}, {"retries": 2}, {"failure": "local"}, {"url": "ftp://h"}, {"token": ""},
+                        {"url": "http://h/a b"}, {"url": "http://h:port"}, {"url": "http://h/v1/check"}):
             with self.assertRaises(ValueError, msg=options):
                 self.make(**options)
 

@@ -204,7 +204,7 @@ export class Headgate {
     if (!this.#breaker.allow(this.#now())) {
       return this.#degrade(new Failed("store_breaker", `headgate ${operation}: not asked, because it has failed of late`), fallback);
     }
-    let succeeded = false;
+    let succeeded: boolean | undefined; // undefined: the call says nothing about the server
     try {
       const answer = await this.#ask(operation, JSON.stringify(body), retries, signal);
       const result = decided.has(answer.status) ? read(answer) : undefined;
@@ -212,11 +212,12 @@ export class Headgate {
       succeeded = true;
       return result;
     } catch (error) {
-      succeeded = error instanceof HeadgateError;
+      if (error instanceof HeadgateError) succeeded = true;
       if (!(error instanceof Failed)) throw error;
+      succeeded = false;
       return this.#degrade(error, fallback);
     } finally {
-      if (signal?.aborted) this.#breaker.forget();
+      if (signal?.aborted || succeeded === undefined) this.#breaker.forget();
       else this.#breaker.done(this.#now(), succeeded);
     }
   }
@@ -282,7 +283,9 @@ function baseOf(url: string | URL): string {
   if ((base.protocol !== "http:" && base.protocol !== "https:") || base.username !== "" || base.password !== "" || base.search !== "" || base.hash !== "") {
     throw new TypeError("headgate: the url is not of http or https, or has a user, a query or a fragment; hint: http://headgate:8080, and a token beside it");
   }
-  return base.href.replace(/\/+$/, "");
+  const address = base.href.replace(/\/+$/, "");
+  if (address.endsWith("/v1/check")) throw new TypeError("headgate: the url ends with /v1/check; hint: leave that out, it is added");
+  return address;
 }
 
 /** The header field of a token. What is wrong with one is said without it. */

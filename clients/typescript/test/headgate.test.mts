@@ -133,6 +133,12 @@ test("what the server refuses is an error with its place", async () => {
     error instanceof HeadgateError && error.status === 400 && error.detail.includes("descriptors[0]"));
 });
 
+test("a check that cannot be written is an error, and no failure of the server", async () => {
+  const headgate = new Headgate({ url, timeoutMs }), entries = { user: user() };
+  for (let i = 0; i < 4; i++) await assert.rejects(headgate.check({ domain: "shop", entries, hits: 1n as unknown as number }), TypeError);
+  assert.equal((await headgate.check({ domain: "shop", entries })).remaining, 4);
+});
+
 const secret = "hgct_0123456789-never-shown";
 
 test("the token stands in no error", async () => {
@@ -152,7 +158,7 @@ test("the token stands in no error", async () => {
 });
 
 test("options that cannot be used are refused", () => {
-  for (const bad of [{ timeoutMs: 0 }, { timeoutMs: NaN }, { retries: 2 }, { failure: "local" }, { url: "ftp://h" }, { token: "" }]) {
+  for (const bad of [{ timeoutMs: 0 }, { timeoutMs: NaN }, { retries: 2 }, { failure: "local" }, { url: "ftp://h" }, { token: "" }, { url: "http://h/v1/check/" }]) {
     assert.throws(() => new Headgate({ url, ...bad } as HeadgateOptions), TypeError, JSON.stringify(bad));
   }
 });

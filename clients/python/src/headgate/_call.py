@@ -26,6 +26,7 @@ decision, or does not know the token."""
 
 DEFAULT_TIMEOUT = 0.1
 """Seconds for a call as a whole."""
+_LONGEST_TIMEOUT = (2**31 - 1) / 1000  # seconds: sockets count milliseconds in 32 bits
 
 
 class HeadgateError(Exception):
@@ -82,9 +83,11 @@ class Asking:
             raise ValueError(f"headgate: the url is not of http or https, or has a sign that cannot be sent; {_BAD_URL}")
         if "@" in target.netloc or target.query or target.fragment:
             raise ValueError(f"headgate: the url has a user, a query or a fragment; {_BAD_URL}")
+        if target.path.rstrip("/").endswith("/v1/check"):
+            raise ValueError("headgate: the url ends with /v1/check; hint: leave that out, it is added")
         if token is not None and not callable(token):
             _bearer(token)
-        if not 0 < timeout < float("inf"):
+        if not 0 < timeout <= _LONGEST_TIMEOUT:
             raise ValueError(f"headgate: timeout {timeout}; hint: seconds, above 0")
         if failure not in ("open", "closed"):
             raise ValueError(f"headgate: failure {failure!r}; hint: open or closed")
