@@ -88,7 +88,7 @@ class Cases:
         for status, text, want in (
             (200, '{"allowed":false}', (False, 429, "")), (503, '{"allowed":false}', (False, 503, "")),
             (429, '{"allowed":true}', (True, 200, "")),
-            (404, '{"allowed":false}', (True, 200, "store_misconfigured")), (500, '{"allowed":true}', (True, 200, "store_misconfigured")),
+            (404, '{"allowed":false}', (True, 200, "store_misconfigured")), (500, '{"allowed":true}', (True, 200, "store_unavailable")),
         ):
             with Listener(reply(status, text)) as server:
                 got = self.make(server.url).check(shop(user="1"))
@@ -180,7 +180,7 @@ class Cases:
         for name, reason, answer in (
             ("a server that does not answer", "store_timeout", b""),
             ("a server that does not finish", "store_timeout", reply(200, '{"allowed":', 100)),
-            ("a page of a proxy", "store_misconfigured", reply(503, "<html>")),
+            ("a page of a proxy", "store_unavailable", reply(503, "<html>")),
             ("a redirection", "store_misconfigured", b"HTTP/1.1 307 X\r\nLocation: %s/v1/check\r\nContent-Length: 0\r\n\r\n" % URL.encode()),
             ("a hang up", "store_unavailable", None),
             ("an answer without end", "store_misconfigured", reply(200, " ", _http.MAX_BODY + 1)),
@@ -224,6 +224,18 @@ class HeadgateTest(Cases, unittest.TestCase):
         self.addCleanup(headgate.close)
         return headgate
 
+    def test_old_connections_are_closed(self):
+        """Also those that nobody would come to, because the one used last is taken first."""
+        with Listener(reply(200, '{"allowed":true}')) as server:
+            headgate = self.make(server.url)
+            headgate.check(shop(user="1"))
+            old = headgate._idle.pop()
+            headgate.check(shop(user="1"))
+            old.used = float("-inf")
+            headgate._idle.appendleft(old)
+            headgate.check(shop(user="1"))
+            self.assertEqual((len(headgate._idle), old._socket.fileno(), server.connections), (1, -1, 2))
+
     def test_fork(self):
         with Listener(reply(200, '{"allowed":true}')) as server:
             headgate = self.make(server.url)
@@ -255,6 +267,21 @@ class AsyncHeadgateTest(Cases, unittest.TestCase):
             return {each.remaining for each in got}
 
         self.assertEqual(asyncio.run(ask()) | asyncio.run(ask()), {4, 3, 2, 1, 0})
+
+    def test_old_connections_are_closed(self):
+        async def ask(headgate):
+            await headgate.check(shop(user="1"))
+            idle = headgate._kept()
+            old = idle.pop()
+            await headgate.check(shop(user="1"))
+            old.used = float("-inf")
+            idle.appendleft(old)
+            await headgate.check(shop(user="1"))
+            self.assertEqual((len(idle), old._writer.is_closing(), server.connections), (1, True, 2))
+            await headgate.aclose()
+
+        with Listener(reply(200, '{"allowed":true}')) as server:
+            self.runner.run(ask(AsyncHeadgate(server.url, timeout=TIMEOUT)))
 
     def test_loops_that_end_are_forgotten(self):
         with Listener(reply(200, '{"allowed":true}')) as server:

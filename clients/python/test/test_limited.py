@@ -150,10 +150,6 @@ class ClientTest(unittest.TestCase):
         self.assertGreater(asked, 1)
 
 
-if __name__ == "__main__":
-    unittest.main()
-
-
 class RefusalTest(unittest.TestCase):
     def test_body_that_is_cut_off_or_slow(self):
         """What a refusal says is in its head: its body hinders nothing."""
@@ -165,3 +161,10 @@ class RefusalTest(unittest.TestCase):
                     client.open(server.url, timeout=TIMEOUT)
                 refused.exception.close()
                 self.assertEqual((refused.exception.code, server.connections), (429, 2))
+
+    def test_wait_is_rounded_up(self):
+        self.assertEqual(str(WaitError("http://api.test", 0.2)), "rate limit of http://api.test: the next request may pass in 1 s")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -7,9 +7,9 @@ import {
 /** Which way requests go when Headgate does not answer: `open` lets them pass, `closed` denies them by 503. */
 export type Failure = "open" | "closed";
 
-/** Why Headgate did not decide: no answer in time; no connection, or a broken one; it failed three
- * times in a row and is not asked for a moment; it, or something in its place, answered what is no
- * decision, or does not know the token. */
+/** Why Headgate did not decide: no answer in time; no connection, a broken one, or a status from 500 on
+ * without a decision, as of a proxy; it failed three times in a row and is not asked for a moment; it, or
+ * something in its place, answered what is no decision, or does not know the token. */
 export type Reason = "store_timeout" | "store_unavailable" | "store_breaker" | "store_misconfigured";
 
 /** How a client asks. */
@@ -348,5 +348,6 @@ function refusalOf(operation: string, answer: Answer): Error {
   const problem = decodeProblem(answer.json);
   if (problem !== undefined && refusals.has(answer.status)) return new HeadgateError(operation, answer.status, problem);
   const what = answer.status === 401 ? "the server does not know the token" : `an answer with status ${answer.status} and no decision`;
-  return new Failed("store_misconfigured", `headgate ${operation}: ${what}`);
+  // From 500 on: what a proxy says for a server that is away.
+  return new Failed(answer.status >= 500 ? "store_unavailable" : "store_misconfigured", `headgate ${operation}: ${what}`);
 }

@@ -59,7 +59,7 @@ test("a denial is never passed on as a success, and only the statuses of decisio
   for (const [status, text, want] of [
     [200, '{"allowed":false}', [false, 429, ""]], [503, '{"allowed":false}', [false, 503, ""]],
     [429, '{"allowed":true}', [true, 200, ""]],
-    [404, '{"allowed":false}', [true, 200, "store_misconfigured"]], [500, '{"allowed":true}', [true, 200, "store_misconfigured"]],
+    [404, '{"allowed":false}', [true, 200, "store_misconfigured"]], [500, '{"allowed":true}', [true, 200, "store_unavailable"]],
   ] as const) {
     const got = await new Headgate({ url: "http://answers", fetch: async () => new Response(text, { status }) }).check({ domain: "d", entries: { a: "b" } });
     assert.deepEqual([got.allowed, got.status, got.degraded], want, `${status} ${text}`);
@@ -166,7 +166,7 @@ test("options that cannot be used are refused", () => {
 for (const [name, reason, listener] of [
   ["a server that does not answer", "store_timeout", () => {}],
   ["a server that does not finish", "store_timeout", (_, res) => { res.write('{"allowed":'); }],
-  ["a page of a proxy", "store_misconfigured", (_, res) => { res.statusCode = 503; res.end("<html>"); }],
+  ["a page of a proxy", "store_unavailable", (_, res) => { res.statusCode = 503; res.end("<html>"); }],
   ["a redirection", "store_misconfigured", (_, res) => { res.writeHead(307, { location: `${url}/v1/check` }); res.end(); }],
   ["a hang up", "store_unavailable", (req) => { req.socket.destroy(); }],
   ["an answer without end", "store_misconfigured", (_, res) => { res.end(`{"allowed":true${" ".repeat(4 << 20)}}`); }],

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 
 from headgate import _http
 from headgate._call import DEFAULT_TIMEOUT, Asking, Call, Failure, HeadgateError, Reason, Unavailable, is_lost, unanswered
-from headgate._sync import MAX_IDLE, MAX_IDLE_TIME, has_news
+from headgate._sync import MAX_IDLE, MAX_IDLE_TIME, close_old, has_news
 from headgate._wire import Check, Commit, Decision, Reserve, Settled
 
 _PART = 64 << 10  # bytes read at one time
@@ -187,3 +187,4 @@ class AsyncHeadgate:
             return
         connection.used = time.monotonic()
         idle.append(connection)
+        close_old(idle, connection.used)

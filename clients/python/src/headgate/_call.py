@@ -20,9 +20,9 @@ Failure: TypeAlias = Literal["open", "closed"]
 """Which way requests go when Headgate does not answer: open lets them pass, closed denies them by 503."""
 
 Reason: TypeAlias = Literal["store_timeout", "store_unavailable", "store_breaker", "store_misconfigured"]
-"""Why Headgate did not decide: no answer in time; no connection, or a broken one; it failed three
-times in a row and is not asked for a moment; it, or something in its place, answered what is no
-decision, or does not know the token."""
+"""Why Headgate did not decide: no answer in time; no connection, a broken one, or a status from 500 on
+without a decision, as of a proxy; it failed three times in a row and is not asked for a moment; it, or
+something in its place, answered what is no decision, or does not know the token."""
 
 DEFAULT_TIMEOUT = 0.1
 """Seconds for a call as a whole."""
@@ -162,7 +162,9 @@ class Asking:
             detail, hint = (text if isinstance(text := value.get(name), str) else "" for name in ("detail", "hint"))
             raise HeadgateError(call.operation, answer.status, value["title"], detail, hint)
         what = "the server does not know the token" if answer.status == 401 else f"an answer with status {answer.status} and no decision"
-        raise Unavailable("store_misconfigured", f"headgate {call.operation}: {what}")
+        # What a proxy says for a server that is away.
+        reason: Reason = "store_unavailable" if answer.status >= 500 else "store_misconfigured"
+        raise Unavailable(reason, f"headgate {call.operation}: {what}")
 
     def left_alone(self, call: Call[T]) -> Unavailable:
         return Unavailable("store_breaker", f"headgate {call.operation}: not asked, because it has failed of late")

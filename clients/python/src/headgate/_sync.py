@@ -7,7 +7,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from headgate import _http
 from headgate._call import DEFAULT_TIMEOUT, Asking, Call, Failure, HeadgateError, Reason, Unavailable, is_lost, unanswered
@@ -20,6 +20,7 @@ MAX_IDLE_TIME = 30.0
 _PART = 64 << 10  # bytes read at one time
 
 T = TypeVar("T")
+K = TypeVar("K", bound="Kept")
 
 
 def _left(deadline: float) -> float:
@@ -71,6 +72,24 @@ def has_news(descriptor: int) -> bool:
         return bool(select.select([descriptor], [], [], 0)[0])
     except (OSError, ValueError):
         return True
+
+
+class Kept(Protocol):
+    """A connection that is kept."""
+
+    used: float
+
+    def close(self) -> None: ...
+
+
+def close_old(idle: collections.deque[K], now: float) -> None:
+    """Closes connections that nobody has used for MAX_IDLE_TIME. The one used last is at the end,
+    and taken first, so that nobody else would come to those at the beginning."""
+    try:
+        while now - idle[0].used > MAX_IDLE_TIME:
+            idle.popleft().close()
+    except IndexError:
+        pass  # another thread has taken the last one
 
 
 def _connect(host: str, port: int, deadline: float) -> socket.socket:
@@ -238,3 +257,4 @@ class Headgate:
             return
         connection.used = time.monotonic()
         self._idle.append(connection)
+        close_old(self._idle, connection.used)

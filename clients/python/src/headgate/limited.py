@@ -11,6 +11,7 @@ many threads.
 
 import collections
 import email.utils
+import math
 import random
 import re
 import threading
@@ -34,7 +35,7 @@ class WaitError(Exception):
     """A request that was not sent: it would have had to wait for too long."""
 
     def __init__(self, origin: str, seconds: float) -> None:
-        super().__init__(f"rate limit of {origin}: the next request may pass in {seconds:.0f} s")
+        super().__init__(f"rate limit of {origin}: the next request may pass in {math.ceil(seconds)} s")
         self.seconds = seconds
 
 
