@@ -113,6 +113,14 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(s.get(), 200)
         self.assertEqual(s.time, 31)
 
+    def test_spellings_of_an_origin(self):
+        s = Scripted(lambda n: (429, fields(Retry_After="31")))
+        self.assertEqual(s.get("http://api.test/a"), 429)
+        for url in ("HTTP://API.test/b", "http://api.test:80/c", "http://me:secret@api.test/d"):
+            with self.assertRaisesRegex(WaitError, "^rate limit of http://api.test: ", msg=url):
+                s.get(url)
+        self.assertEqual(s.get("http://api.test:8080/"), 429)
+
     def test_other_errors_pass(self):
         s = Scripted(lambda n: (404, fields()))
         self.assertEqual(s.get(), 404)

@@ -148,6 +148,13 @@ def _draft7(text: str) -> list[Level]:
     return [Level(remaining, _whole(members.get("limit")), _number(members.get("reset")))]
 
 
+def _origin_of(url: str) -> str:
+    """Scheme, host and port of a URL, in one spelling and without a user, who may have a password."""
+    parts = urllib.parse.urlsplit(url)
+    host = parts.netloc.rpartition("@")[2].lower()
+    return f"{parts.scheme}://{host.removesuffix({'http': ':80', 'https': ':443'}.get(parts.scheme, ''))}"
+
+
 class _Origin:
     """What is known about one origin. Its owner holds the lock."""
 
@@ -256,8 +263,7 @@ class LimitedClient:
         """Like urllib.request.urlopen; timeout in seconds, of each attempt."""
         if isinstance(request, str):
             request = urllib.request.Request(request)
-        parts = urllib.parse.urlsplit(request.full_url)
-        name = f"{parts.scheme}://{parts.netloc}"
+        name = _origin_of(request.full_url)
         # A body that is read while it is sent cannot be sent again.
         may_repeat = (request.data is None or isinstance(request.data, bytes)) and (
             request.get_method() in IDEMPOTENT or request.has_header("Idempotency-key"))
