@@ -66,6 +66,10 @@ class ReadingTest(unittest.TestCase):
         ):
             self.assertEqual(levels(headers), [], headers.items())
 
+    def test_no_reset_is_farther_than_a_window(self):
+        for headers in (fields(RateLimit='"a";r=0;t=999999999999'), fields(RateLimit="limit=1, remaining=0, reset=999999999999")):
+            self.assertEqual([level.reset for level in levels(headers)], [366 * 24 * 3600], headers.items())
+
     def test_retry_after(self):
         self.assertEqual(retry_after(fields(Retry_After="42")), 42)
         date = "Tue, 23 Jan 2024 09:54:20 GMT"

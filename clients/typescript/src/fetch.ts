@@ -52,6 +52,12 @@ function numeral(text: string | null | undefined): number | null {
   return text != null && /^\d{1,15}(\.\d{1,15})?$/.test(text.trim()) ? Number(text) : null;
 }
 
+/** Seconds from now. */
+function delta(text: string | null | undefined): number | null {
+  const seconds = numeral(text);
+  return seconds === null ? null : Math.min(seconds, farthest);
+}
+
 /** The instant of an answer by its server's clock, in seconds. */
 function serverTime(h: Headers): number {
   const date = Date.parse(h.get("date") ?? "");
@@ -114,7 +120,7 @@ function draft8(text: string, policies: string): Level[] {
     const remaining = numeral(params["r"]), policy = quota.get(name);
     // Bytes and concurrency are nothing that a request more or less would change.
     if (remaining === null || (policy?.["qu"] ?? '"requests"') !== '"requests"') return [];
-    return [{ remaining, limit: numeral(policy?.["q"]), reset: numeral(params["t"]) }];
+    return [{ remaining, limit: numeral(policy?.["q"]), reset: delta(params["t"]) }];
   });
 }
 
@@ -123,7 +129,7 @@ function draft7(text: string): Level[] {
   const members = new Map(text.split(",").map((m) => m.trim().split("=", 2) as [string, string]));
   const remaining = numeral(members.get("remaining"));
   if (remaining === null) return [];
-  return [{ remaining, limit: numeral(members.get("limit")), reset: numeral(members.get("reset")) }];
+  return [{ remaining, limit: numeral(members.get("limit")), reset: delta(members.get("reset")) }];
 }
 
 /** What is known about one origin. */

@@ -20,6 +20,12 @@ test("levels of every generation", () => {
   ]) assert.deepEqual(levels(headers(h)), [], JSON.stringify(h));
 });
 
+test("no reset is farther away than a window is long", () => {
+  for (const h of [{ RateLimit: '"a";r=0;t=999999999999' }, { RateLimit: "limit=1, remaining=0, reset=999999999999" }]) {
+    assert.deepEqual(levels(headers(h)).map((level) => level.reset), [366 * 24 * 3600], JSON.stringify(h));
+  }
+});
+
 test("Retry-After in both forms", () => {
   assert.equal(retryAfter(headers({ "Retry-After": "42" })), 42);
   assert.equal(retryAfter(headers({ "Retry-After": "Tue, 23 Jan 2024 09:54:20 GMT", Date: "Tue, 23 Jan 2024 09:53:38 GMT" })), 42);

@@ -59,6 +59,12 @@ def _whole(text: str | None) -> int | None:
     return None if n is None else int(n)
 
 
+def _delta(text: str | None) -> float | None:
+    """Seconds from now."""
+    seconds = _number(text)
+    return None if seconds is None else min(seconds, FARTHEST)
+
+
 def _date(text: str | None) -> float | None:
     """The instant of an HTTP date, None if it is none."""
     try:
@@ -136,7 +142,7 @@ def _draft8(text: str, policies: str) -> list[Level]:
         remaining, policy = _whole(params.get("r")), quota.get(name, {})
         # Bytes and concurrency are nothing that a request more or less would change.
         if remaining is not None and policy.get("qu", '"requests"') == '"requests"':
-            found.append(Level(remaining, _whole(policy.get("q")), _number(params.get("t"))))
+            found.append(Level(remaining, _whole(policy.get("q")), _delta(params.get("t"))))
     return found
 
 
@@ -145,7 +151,7 @@ def _draft7(text: str) -> list[Level]:
     remaining = _whole(members.get("remaining"))
     if remaining is None:
         return []
-    return [Level(remaining, _whole(members.get("limit")), _number(members.get("reset")))]
+    return [Level(remaining, _whole(members.get("limit")), _delta(members.get("reset")))]
 
 
 def _origin_of(url: str) -> str:
