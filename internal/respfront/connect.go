@@ -37,8 +37,8 @@ func (s *session) hello(args []string) {
 	if err == nil && password != nil {
 		err = s.login(*password)
 	}
-	if err == nil && !s.admitted() {
-		err = refusal("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
+	if err == nil {
+		err = s.mayGreet()
 	}
 	if err == nil && name != nil {
 		err = s.setName(*name)
@@ -49,6 +49,18 @@ func (s *session) hello(args []string) {
 	}
 	s.reply.version = version
 	s.greet()
+}
+
+// mayGreet returns what a caller hears that HELLO has not let in; nil where it has come in.
+func (s *session) mayGreet() error {
+	err := s.keptOut()
+	if err == nil {
+		return nil
+	}
+	if told := inRedis(err); told != needsAuth {
+		return told
+	}
+	return refusal("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
 }
 
 // helloOptions reads what follows the version; nil where nothing is said.
@@ -116,7 +128,7 @@ func (s *session) login(token string) error {
 // reset answers RESET: the connection is as if it were new.
 func (s *session) reset([]string) {
 	s.token, s.name, s.reply.version = "", "", 2
-	s.admitted()
+	_ = s.keptOut() // which notes it
 	s.reply.simple("RESET")
 }
 

@@ -97,6 +97,26 @@ func TestTakenBack(t *testing.T) {
 	}
 }
 
+// TestRightsTakenBack: a credential that is still good, and lets its caller do nothing here any
+// more, is told from one that is not good.
+func TestRightsTakenBack(t *testing.T) {
+	checks, line := token(t, "check")
+	b := newBench(t, "tokens:\n"+line, headgate.Rights{})
+	c := b.dial()
+	if got := c.ask("AUTH " + checks); got != "+OK" {
+		t.Fatal(got)
+	}
+	b.write("tokens:\n" + line + "    listeners: [http]\n")
+	if changed, err := b.callers.Reload(); !changed || err != nil {
+		t.Fatal(changed, err)
+	}
+	for _, ask := range []string{"HEADGATE.CHECK api user=u", "HEADGATE.CHECK api", "PING", "HELLO 3", "nonsense"} {
+		if got := c.ask(ask); !strings.HasPrefix(got, "-NOPERM the credential has not the right that this takes (") {
+			t.Errorf("%s: %s", ask, got)
+		}
+	}
+}
+
 // TestManyWrongTokens: who has shown many of them loses the connection with each further one.
 func TestManyWrongTokens(t *testing.T) {
 	_, line := token(t, "check")

@@ -131,6 +131,34 @@ func TestHalfACommand(t *testing.T) {
 	})
 }
 
+// TestCommandInDrops: who sends a command byte by byte has no more time for it than who stops in
+// its middle, and each command has its own.
+func TestCommandInDrops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newParlour(t).dial(t)
+		if got := c.ask("AUTH good"); got != "+OK" {
+			t.Fatal(got)
+		}
+		drop := func(text string) bool {
+			for i := range len(text) {
+				if _, err := io.WriteString(c, text[i:i+1]); err != nil {
+					return false
+				}
+				sleep.For(t.Context(), time.Second)
+			}
+			return true
+		}
+		for range 3 {
+			if !drop(respfront.Encode("ECHO", "hello")) || c.receive() != "hello" {
+				t.Fatal("a command that takes less than its time is not answered")
+			}
+		}
+		if drop(respfront.Encode("ECHO", "hello, hello, hello")) {
+			t.Error("a command that takes longer is still read")
+		}
+	})
+}
+
 // TestComesInAgain: who has come in long ago, with a token that is taken back, has the time of a
 // new one to show another.
 func TestComesInAgain(t *testing.T) {

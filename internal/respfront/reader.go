@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const (
@@ -37,8 +38,10 @@ type reader struct {
 	in *bufio.Reader
 	// stranger says that whoever sends them has not come in yet.
 	stranger bool
-	// begun says that a part of a command has been read.
+	// begun says that a part of a command has been read, and waits since when the rest of it
+	// is waited for, which who brings the bytes notes; the zero value while it is not.
 	begun bool
+	waits time.Time
 
 	text []byte // of all arguments
 	ends []int  // where each of them ends in it
@@ -54,7 +57,7 @@ func newReader(from io.Reader) *reader {
 // *protocolError, or that of the connection; io.EOF where it ends between two commands.
 func (r *reader) next() ([]string, error) {
 	for {
-		r.begun = false
+		r.begun, r.waits = false, time.Time{}
 		if r.text, r.ends, r.args = r.text[:0], r.ends[:0], r.args[:0]; cap(r.text) > readBuffer {
 			r.text = nil // an idle connection keeps little
 		}

@@ -128,7 +128,7 @@ func (s *Server) serve(conn net.Conn) {
 		server: s, conn: conn, id: s.ids.Add(1), peer: peer, from: addressOf(conn), opened: now, stranger: now, reply: reply{version: 2},
 	}
 	c.reader = newReader(c)
-	c.admitted()
+	_ = c.keptOut() // which notes it
 	s.mu.Lock()
 	s.sessions[c] = struct{}{}
 	s.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/inlet"
+	"github.com/headgate/headgate/internal/refusals"
 )
 
 const (
@@ -89,7 +90,10 @@ func (s *session) Read(p []byte) (int, error) {
 	case !s.known:
 		until = s.stranger.Add(loginTimeout)
 	case s.reader.begun:
-		until = now.Add(commandTimeout)
+		if s.reader.waits.IsZero() {
+			s.reader.waits = now
+		}
+		until = s.reader.waits.Add(commandTimeout) // whatever comes of it meanwhile
 	}
 	if err := s.conn.SetReadDeadline(until); err != nil {
 		return 0, err
@@ -134,9 +138,13 @@ func (s *session) do(args []string) {
 		return
 	}
 	s.decide() // so that answers go out in order, and checks are decided for who has asked
+	if !c.open {
+		if err := s.keptOut(); err != nil {
+			s.reply.fail(inRedis(err).Error())
+			return
+		}
+	}
 	switch {
-	case !c.open && !s.admitted():
-		s.reply.fail(needsAuth)
 	case c.do == nil:
 		// Clients look for how it begins. What follows "with: " in a Redis are arguments, which may be secret.
 		s.reply.fail("ERR unknown command '" + firstOf(args[0], 128) + "', with args beginning with: ; hint: nothing is stored here, CL.THROTTLE and HEADGATE.CHECK ask for a decision, and COMMAND lists all")
@@ -155,11 +163,23 @@ const needsAuth = "NOAUTH Authentication required."
 // shown returns what the caller shows.
 func (s *session) shown() callers.Shown { return callers.Shown{Token: s.token, Peer: s.peer} }
 
-// admitted reports whether the caller has come in, by what it shows now.
-func (s *session) admitted() bool {
+// keptOut returns why the caller does not come in by what it shows now; nil where it does.
+func (s *session) keptOut() error {
 	_, err := s.server.entrance.Enter(s.shown())
 	s.setKnown(err == nil)
-	return err == nil
+	return err
+}
+
+// inRedis says in the words of Redis why a caller does not come in. Clients look at the first one.
+func inRedis(err error) refusal {
+	kept, ok := errors.AsType[*callers.Refused](err)
+	switch {
+	case !ok || kept.Reason == refusals.NoToken:
+		return needsAuth
+	case kept.Reason == refusals.WrongScope:
+		return refuse("NOPERM %v", kept)
+	}
+	return refuse("NOAUTH %v", kept)
 }
 
 // setKnown notes whether the caller has come in. One that has not any more has the time of a new
@@ -179,11 +199,7 @@ func (s *session) enter() (Checker, error) {
 	if err == nil {
 		return c, nil
 	}
-	err = s.refused(err)
-	if s.token == "" {
-		return nil, refusal(needsAuth)
-	}
-	return nil, refuse("NOAUTH %v", err)
+	return nil, inRedis(s.refused(err))
 }
 
 // refused counts that the caller was kept out, and returns what it is to hear. It may be the
