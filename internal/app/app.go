@@ -128,18 +128,20 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 	// limit that is used up, whatever Envoy is told.
 	inJSON := envoy
 	inJSON.ClosedAsError = true
-	in := p.gate(entrance{callers.HTTP, s.HTTPAddr, "http", decides})
+	checking := p.gate(entrance{callers.HTTP, s.HTTPAddr, "http", headgate.Rights{Check: true}})
+	reserving := p.gate(entrance{callers.HTTP, s.HTTPAddr, "http", headgate.Rights{Reserve: true}})
 	explains := p.gate(entrance{callers.HTTP, s.HTTPAddr, "http", headgate.Rights{Explain: true}})
 	checks, err := httpcheck.NewHandler(httpcheck.Options{
-		Checker: p.doors.openRaw("http", headgate.Rights{}),
-		Admit:   overHTTP(in),
-		Answer:  answer,
-		JSON:    rls.NewJSONHandler(inJSON, overJSON(p.gate(entrance{callers.HTTP, s.HTTPAddr, "json", decides}))),
-		Explain: explained(func() *gate { return explains }),
-		Parts:   []openapi.Part{rls.DescribeJSON(), explain.Describe()},
-		Ready:   p.health.ready,
-		Now:     p.stack.wall.Now,
-		Turns:   p.doors.turns,
+		Checker:       p.doors.openRaw("http", headgate.Rights{}),
+		Admit:         overHTTP(checking),
+		AdmitReserver: overHTTP(reserving),
+		Answer:        answer,
+		JSON:          rls.NewJSONHandler(inJSON, overJSON(p.gate(entrance{callers.HTTP, s.HTTPAddr, "json", decides}))),
+		Explain:       explained(func() *gate { return explains }),
+		Parts:         []openapi.Part{rls.DescribeJSON(), explain.Describe()},
+		Ready:         p.health.ready,
+		Now:           p.stack.wall.Now,
+		Turns:         p.doors.turns,
 	})
 	if err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ func TestFrontsAskThroughDoors(t *testing.T) {
 				switch text(n.Key) {
 				case "Checker":
 					check(n.Value)
-				case "Admit":
+				case "Admit", "AdmitReserver":
 					admit(n.Value)
 				}
 			case *ast.AssignStmt:

@@ -477,6 +477,15 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 }
 
 func refusedBeforeTheBody(t *testing.T, n *secured) {
+	for path, as := range map[string]string{
+		"/v1/check": "reserve", "/ratelimit/check": "reserve", "/v1/renew": "reserve", "/v1/release": "reserve", // which let reserve alone
+		"/v1/reserve": "check", "/v1/commit": "check", "/v1/cancel": "check", "/v1/explain": "check,reserve",
+	} {
+		n.bodiless(n.base+path, "Authorization: Bearer "+n.tokens[as])
+	}
+	if got := n.overRedis("reserve", "PING"); got != http.StatusForbidden {
+		t.Errorf("a token without the right to check over Redis: %d", got)
+	}
 	for _, as := range []string{"", n.unknown, "name_limits,give_back"} {
 		for url, with := range map[string]string{
 			n.base + "/v1/check": "Authorization: Bearer ", n.base + "/ratelimit/check": "Authorization: Bearer ",

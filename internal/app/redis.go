@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/httpanswer"
@@ -23,7 +24,7 @@ func (p *process) redis(s *config.Serve, answer httpanswer.Options) ([]front, er
 		return nil, err
 	}
 	answers, err := respfront.New(respfront.Options{
-		Entrance: respfront.Callers(p.gate(entrance{callers.Redis, s.RedisAddr, "redis", decides})),
+		Entrance: respfront.Callers(p.gate(entrance{callers.Redis, s.RedisAddr, "redis", headgate.Rights{Check: true}})), // nothing is reserved there
 		Answer:   answer,
 		Turns:    p.doors.turns,
 		OnPanic: func(cause any, stack []byte) {

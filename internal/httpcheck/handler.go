@@ -38,6 +38,9 @@ type Options struct {
 	// Admit returns what decides for who sent a request, in place of Checker, or a
 	// *callers.Refused; nil means that Checker decides for all.
 	Admit func(*http.Request) (Checker, error)
+	// AdmitReserver is Admit for the paths that reserve and settle, of which a caller may
+	// have a right to some alone; nil is Admit.
+	AdmitReserver func(*http.Request) (Checker, error)
 	// Answer says which header fields are sent, and which body a denial has.
 	Answer httpanswer.Options
 	// JSON serves /json; nil means that there is no such path.
@@ -66,6 +69,9 @@ func NewHandler(o Options) (http.Handler, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.AdmitReserver == nil {
+		o.AdmitReserver = o.Admit
 	}
 	h := &handler{options: o, encoder: encoder, limits: newCallerLimits(), origins: http.NewCrossOriginProtection(), document: documentOf(o.Parts)}
 	h.calls.New = func() any { return new(call) }
@@ -160,17 +166,13 @@ func (h *handler) checks(verb store.Op) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { h.check(w, r, verb) }
 }
 
-// admit returns what decides for who sent r.
-func (h *handler) admit(r *http.Request) (Checker, error) {
-	if h.options.Admit == nil {
-		return h.options.Checker, nil
-	}
-	return h.options.Admit(r)
-}
+// admission returns what decides for who sent a request, or a *callers.Refused; nil has
+// Options.Checker decide for all.
+type admission func(*http.Request) (Checker, error)
 
-// read takes in the body of a request that may be one, of who may come in; whoever gets a
+// read takes in the body of a request that may be one, of whom admit lets in; whoever gets a
 // call releases it.
-func (h *handler) read(w http.ResponseWriter, r *http.Request) (*call, bool) {
+func (h *handler) read(w http.ResponseWriter, r *http.Request, admit admission) (*call, bool) {
 	if p, ok := h.acceptable(r); !ok {
 		if p.status == http.StatusMethodNotAllowed {
 			w.Header().Set("Allow", http.MethodPost)
@@ -178,10 +180,13 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) (*call, bool) {
 		writeProblem(w, p)
 		return nil, false
 	}
-	checker, err := h.admit(r)
-	if err != nil {
-		writeProblem(w, problem{status: callers.KeepOut(w, err), detail: err.Error()}.hinted())
-		return nil, false
+	checker := h.options.Checker
+	if admit != nil {
+		var err error
+		if checker, err = admit(r); err != nil {
+			writeProblem(w, problem{status: callers.KeepOut(w, err), detail: err.Error()}.hinted())
+			return nil, false
+		}
 	}
 	c := h.calls.Get().(*call)
 	c.checker = checker
@@ -204,7 +209,7 @@ func (h *handler) prepare(d *decoder, r *http.Request, verb store.Op) {
 }
 
 func (h *handler) check(w http.ResponseWriter, r *http.Request, verb store.Op) {
-	c, ok := h.read(w, r)
+	c, ok := h.read(w, r, h.options.Admit)
 	if !ok {
 		return
 	}

@@ -13,7 +13,7 @@ import (
 // plain serves /ratelimit/check: one key by a limit that the caller names. A decision has
 // always status 200.
 func (h *handler) plain(w http.ResponseWriter, r *http.Request) {
-	c, ok := h.read(w, r)
+	c, ok := h.read(w, r, h.options.Admit)
 	if !ok {
 		return
 	}

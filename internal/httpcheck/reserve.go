@@ -34,7 +34,7 @@ func (c *call) reserver() Reserver { return c.checker.(Reserver) }
 
 // reserve serves /v1/reserve.
 func (h *reservations) reserve(w http.ResponseWriter, r *http.Request) {
-	c, ok := h.read(w, r)
+	c, ok := h.read(w, r, h.options.AdmitReserver)
 	if !ok {
 		return
 	}
@@ -76,7 +76,7 @@ func (h *reservations) cancel(w http.ResponseWriter, r *http.Request) {
 
 // settle does what reports of a reservation ask for, also where the caller has gone.
 func (h *reservations) settle(w http.ResponseWriter, r *http.Request, path string, do func(context.Context, Reserver, *settlement, *headgate.Response) (reservation.Outcome, error)) {
-	c, ok := h.read(w, r)
+	c, ok := h.read(w, r, h.options.AdmitReserver)
 	if !ok {
 		return
 	}
