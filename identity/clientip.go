@@ -49,6 +49,9 @@ type ClientIPOptions struct {
 	// unix socket: 127.0.0.1, for instance, which may lie in Trusted. The zero
 	// value makes such a request fail with ErrNoAddress.
 	LocalPeer netip.Addr
+	// Vouched, when not nil, reports whether the peer of a request is trusted though its
+	// address is not in Trusted, because it has shown in another way who it is.
+	Vouched func(*http.Request) bool
 }
 
 // ClientIP tells the address of the client that a request comes from. Only the
@@ -73,6 +76,7 @@ type ClientIP struct {
 	source    AddressSource
 	header    string
 	localPeer netip.Addr
+	vouched   func(*http.Request) bool
 
 	junk, short, untrusted atomic.Uint64
 }
@@ -80,7 +84,7 @@ type ClientIP struct {
 // NewClientIP checks options.
 func NewClientIP(o ClientIPOptions) (*ClientIP, error) {
 	var bad problems
-	c := &ClientIP{trusted: newNetworks("Trusted", o.Trusted, &bad), hops: o.Hops, source: o.Source}
+	c := &ClientIP{trusted: newNetworks("Trusted", o.Trusted, &bad), hops: o.Hops, source: o.Source, vouched: o.Vouched}
 	if o.Hops < 0 || o.Hops > MaxHops {
 		bad.add("Hops", fmt.Sprint(o.Hops), fmt.Sprintf("write how many proxies append to the header, up to %d", MaxHops))
 	}
@@ -141,7 +145,7 @@ func (c *ClientIP) Addr(r *http.Request) (netip.Addr, error) {
 		return peer, nil
 	}
 	lines := r.Header[c.header]
-	if !c.trusts(peer) {
+	if !c.trusts(r, peer) {
 		if len(lines) > 0 {
 			c.untrusted.Add(1)
 		}
@@ -153,15 +157,20 @@ func (c *ClientIP) Addr(r *http.Request) (netip.Addr, error) {
 	return c.walk(peer, lines), nil
 }
 
-// PeerTrusted reports whether the request comes from a peer in Trusted: whether
+// PeerTrusted reports whether the request comes from a peer in Trusted, or a vouched one: whether
 // what proxies of ours set may be believed.
 func (c *ClientIP) PeerTrusted(r *http.Request) bool {
 	peer, ok := c.peer(r)
-	return ok && c.trusted.contains(peer)
+	return ok && c.knows(r, peer)
 }
 
-func (c *ClientIP) trusts(peer netip.Addr) bool {
-	return len(c.trusted) == 0 && c.hops > 0 || c.trusted.contains(peer)
+func (c *ClientIP) trusts(r *http.Request, peer netip.Addr) bool {
+	return len(c.trusted) == 0 && c.hops > 0 || c.knows(r, peer)
+}
+
+// knows reports whether the peer of r is one of ours.
+func (c *ClientIP) knows(r *http.Request, peer netip.Addr) bool {
+	return c.trusted.contains(peer) || c.vouched != nil && c.vouched(r)
 }
 
 // peer returns the address of the other end of the connection.

@@ -396,3 +396,27 @@ func FuzzForwarded(f *testing.F) {
 		}
 	})
 }
+
+// TestVouched: a peer that has shown who it is is trusted like one in a trusted network, and the
+// entries of the header still are by their networks alone.
+func TestVouched(t *testing.T) {
+	clients, err := NewClientIP(ClientIPOptions{
+		Source: ForwardedFor, Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+		Vouched: func(r *http.Request) bool { return r.Header.Get("X-Known") != "" },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		known, want string
+		trusted     bool
+	}{{"", "192.0.2.1", false}, {"yes", "203.0.113.9", true}} {
+		r := &http.Request{RemoteAddr: "192.0.2.1:1", Header: http.Header{"X-Forwarded-For": {"1.1.1.1, 203.0.113.9, 10.0.0.2"}}}
+		if c.known != "" {
+			r.Header.Set("X-Known", c.known)
+		}
+		if got, err := clients.Addr(r); err != nil || got.String() != c.want || clients.PeerTrusted(r) != c.trusted {
+			t.Errorf("known %q: %v, %v, trusted %v", c.known, got, err, clients.PeerTrusted(r))
+		}
+	}
+}

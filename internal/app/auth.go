@@ -65,7 +65,7 @@ func (p *process) gateways(s *config.Serve, answer httpanswer.Options, envoy *rl
 		return nil, err
 	}
 	source, err := p.who(identityfile.Options{
-		Path: s.Identity, Proxies: peers, LocalPeer: netip.AddrFrom4([4]byte{127, 0, 0, 1}),
+		Path: s.Identity, Proxies: peers, LocalPeer: netip.AddrFrom4([4]byte{127, 0, 0, 1}), Vouched: forwardauth.Vouched,
 	})
 	if err != nil {
 		return nil, err

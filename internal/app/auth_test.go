@@ -18,6 +18,7 @@ import (
 
 	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/config"
+	waits "github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/testserver"
 )
@@ -259,6 +260,57 @@ func TestStrangersAreCountedByWhatTheyShow(t *testing.T) {
 				t.Errorf("%s %q: %d more are counted as %s", c.field, c.value, count-want, reason)
 			}
 		}
+	}
+}
+
+// TestClientsOfAKnownGateway: the clients of a gateway that is known by a token, or by the socket
+// at which it asks, have limits of their own, as those of one whose address is that of a peer.
+func TestClientsOfAKnownGateway(t *testing.T) {
+	token, lines, err := callers.NewToken("gateway", []string{"check"}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for how, peers := range map[string]string{"token": "192.0.2.0/24", "socket": "192.0.2.0/24", "address": "127.0.0.0/8,192.0.2.0/24"} {
+		t.Run(how, func(t *testing.T) {
+			s, dir := authSettings(t, "edge"), t.TempDir()
+			s.AuthPeers, s.Callers.Callers = peers, filepath.Join(dir, "callers.yaml")
+			writeFile(t, s.Callers.Callers, "tokens:\n"+lines)
+			client := &http.Client{Timeout: waits.Patience}
+			if how == "socket" {
+				path := filepath.Join(dir, "auth.sock")
+				s.AuthAddr = "unix://" + path
+				client.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+					return new(net.Dialer).DialContext(ctx, "unix", path)
+				}}
+			}
+			t.Cleanup(client.CloseIdleConnections)
+			addr := startAuth(t, s, quiet())["auth"]
+			if how == "socket" {
+				addr = "socket"
+			}
+			left := func(forwardedFor string) string {
+				r := must(http.NewRequest(http.MethodGet, "http://"+addr+"/auth/nginx", nil))
+				r.Header = http.Header{"X-Original-Method": {"GET"}, "X-Original-Uri": {"/"}, "X-Forwarded-For": {forwardedFor}}
+				if how == "token" {
+					r.Header.Set(callers.TokenHeader, token)
+				}
+				resp, err := client.Do(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp.Body.Close()
+				return resp.Header.Get("X-Ratelimit-Remaining")
+			}
+			first := left("198.51.100.7")
+			for _, c := range []struct {
+				forwardedFor string
+				own          bool
+			}{{"198.51.100.8", true}, {"198.51.100.8, 203.0.113.1", true}, {"203.0.113.2, 192.0.2.9", true}, {"203.0.113.3, 198.51.100.7", false}} {
+				if got := left(c.forwardedFor); first == "" || (got == first) != c.own {
+					t.Errorf("%s: %s are left, and %s to a client that has not asked before", c.forwardedFor, got, first)
+				}
+			}
+		})
 	}
 }
 

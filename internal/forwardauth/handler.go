@@ -1,6 +1,7 @@
 package forwardauth
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -24,13 +25,25 @@ func (a *Authorizer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fault(w, http.StatusNotFound, fmt.Sprintf("no such profile; hint: %sPROFILE or %sPROFILE@DOMAIN, where PROFILE is one of %s", Prefix, Prefix, profileNames()))
 		return
 	}
-	original, err := t.original(r)
+	ctx := r.Context()
+	if !a.options.Peers.within(r.RemoteAddr) {
+		ctx = context.WithValue(ctx, vouchedKey{}, true)
+	}
+	original, err := t.original(ctx, r)
 	if err != nil {
 		t.profile.answer(w, r, a.Refuse(err))
 		return
 	}
 	t.profile.answer(w, r, a.Decide(original, t.domain))
 }
+
+// vouchedKey is the key of a context for a request of which a gateway tells that is known by
+// another thing than its address: a credential, or the socket by which it asks.
+type vouchedKey struct{}
+
+// Vouched reports whether r is the request of a client of which such a gateway tells, so that
+// what the gateway says of the client's address is believed, whatever its own is.
+func Vouched(r *http.Request) bool { return r.Context().Value(vouchedKey{}) != nil }
 
 // admit returns an error for who sent r and may not ask.
 func (a *Authorizer) admit(r *http.Request) error {

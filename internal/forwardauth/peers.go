@@ -19,6 +19,11 @@ func (p Peers) Allow(addr string) bool {
 	if addr == "" || addr[0] == '@' || addr[0] == '/' {
 		return true // a unix socket: no name, an abstract one, a path
 	}
+	return p.within(addr)
+}
+
+// within reports whether addr is in one of the networks.
+func (p Peers) within(addr string) bool {
 	from, err := netip.ParseAddrPort(addr)
 	if err != nil {
 		return false

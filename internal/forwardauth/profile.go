@@ -1,6 +1,7 @@
 package forwardauth
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -101,7 +102,7 @@ func parseTarget(uri string) target {
 
 // original returns the client's request that the sub-request r describes. r's
 // header becomes part of it.
-func (t *target) original(r *http.Request) (*http.Request, error) {
+func (t *target) original(ctx context.Context, r *http.Request) (*http.Request, error) {
 	p := t.profile
 	o := Original{Method: r.Method, URI: t.rest, Host: r.Host, Peer: r.RemoteAddr, Header: r.Header}
 	if p.uri != "" {
@@ -119,7 +120,7 @@ func (t *target) original(r *http.Request) (*http.Request, error) {
 	if err := checkForwardedFor(r.Header[forwardedFor]); err != nil {
 		return nil, err
 	}
-	return o.Request(r.Context())
+	return o.Request(ctx)
 }
 
 // one takes the field called name out of h, of which there must be one at most.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"path/filepath"
 
@@ -44,6 +45,9 @@ type Options struct {
 	// LocalPeer stands for a peer on a unix socket, where the file has no client_ip
 	// of its own. The zero value refuses such requests.
 	LocalPeer netip.Addr
+	// Vouched, when not nil, reports whether a peer is a proxy in front though its address is
+	// not in Proxies; where the file has no client_ip.
+	Vouched func(*http.Request) bool
 	// Knows returns what is asked whether an API key was given to someone; see
 	// identity.APIKeyOptions. nil: no key is known.
 	Knows func(KnownKeys) (known, unsure func(hashed string) bool, err error)
@@ -108,7 +112,7 @@ func byAddress() []identity.Descriptor {
 func (o *Options) clients() identity.ClientIPOptions {
 	c := identity.ClientIPOptions{LocalPeer: o.LocalPeer}
 	if len(o.Proxies) > 0 {
-		c.Trusted, c.Source = o.Proxies, identity.ForwardedFor
+		c.Trusted, c.Source, c.Vouched = o.Proxies, identity.ForwardedFor, o.Vouched
 	}
 	return c
 }
