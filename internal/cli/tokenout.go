@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -44,6 +45,10 @@ func (o tokenOut) print(std *stdio, made func(expires time.Time) (token, lines s
 	return err
 }
 
+// tokensSection is the line by which a file says that its tokens come. One that names issuers or
+// certificates alone has none.
+var tokensSection = regexp.MustCompile(`(?m)^tokens[ \t]*:`)
+
 // addToken adds an entry to the file at path, or makes it. A file that would be none
 // afterwards is left as it is.
 func addToken(path, lines string, load func(path string) error) error {
@@ -58,9 +63,12 @@ func addToken(path, lines string, load func(path string) error) error {
 	case len(before) > tokenfile.MaxFile:
 		return fmt.Errorf("--out: %s has more than %d bytes; hint: is it the right file?", path, tokenfile.MaxFile)
 	case strings.TrimSpace(string(before)) == "":
-		before = []byte("tokens:\n")
+		before = nil
 	case before[len(before)-1] != '\n':
 		before = append(before, '\n')
+	}
+	if !tokensSection.Match(before) {
+		before = append(before, "tokens:\n"...)
 	}
 	// Whole, so that who reads it again meanwhile finds one or the other.
 	if err := replace(path, func(next *os.File) error {

@@ -50,3 +50,22 @@ func TestAddedTokenLeavesTheFileItsMode(t *testing.T) {
 	add(empty, "ann")
 	has(empty, 0o640, "ann")
 }
+
+// TestFirstTokenBesideAnIssuer: a file that names an issuer alone gets a section of tokens by its first one.
+func TestFirstTokenBesideAnIssuer(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.yaml")
+	const issuer = "oidc:\n  - {issuer: https://login.example.com, audience: headgate, scopes: [{claim: groups, value: ops, scope: admin}]}"
+	if err := os.WriteFile(path, []byte(issuer), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, who := range []string{"ann", "bob"} {
+		var told bytes.Buffer
+		if code := Run([]string{"admin", "token", who, "--scope", "admin", "--out", path}, nil, &told, &told); code != exitOK {
+			t.Fatalf("exit code %d: %s", code, told.String())
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || !strings.HasPrefix(string(text), issuer+"\ntokens:\n  - name: \"ann\"\n") || strings.Count(string(text), "tokens:") != 1 || !strings.Contains(string(text), `"bob"`) {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
