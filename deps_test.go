@@ -126,7 +126,7 @@ var rooms = map[string]struct {
 	"internal/markup":              {nil, "text is put into pages alike, whoever chose it"},
 	"internal/excerpt":             {nil, "where an error stands is shown of any text, whoever may see it"},
 	"internal/spelling":            {nil, "what somebody meant is found by letters alone"},
-	"internal/yamlfile":            {[]string{"internal/excerpt", "internal/spelling"}, "reading what an operator writes is no matter of what it says"},
+	"internal/yamlfile":            {[]string{"internal/excerpt", "internal/regular", "internal/spelling"}, "reading what an operator writes is no matter of what it says"},
 	"internal/tlsfile":             {[]string{"internal/yamlfile"}, "certificates are read and changed alike on all listeners and connections, whoever is at the other end"},
 	"internal/tokenfile":           {[]string{"internal/ascii", "internal/yamlfile"}, "tokens are made and read alike, whatever they are good for"},
 	"internal/inlet":               {[]string{"internal/h2guard", "internal/halfclose", "internal/sleep"}, "connections are bounded and secured before any server, whatever it serves"},

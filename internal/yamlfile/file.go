@@ -29,7 +29,7 @@ func (f *File[T]) Get() *T { return f.current.Load() }
 // read or used leaves in force what was; its error is told once, until the file changes.
 // No two calls may overlap.
 func (f *File[T]) Reload() (changed bool, err error) {
-	data, err := Read(f.path, f.limit)
+	data, err := ReadFollowed(f.path, f.limit)
 	if err != nil {
 		data = []byte(err.Error()) // so that it counts as a change when it can be read
 	}

@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/headgate/headgate/internal/excerpt"
+	"github.com/headgate/headgate/internal/regular"
 )
 
 // ErrEmpty is returned by Parse for a text without a document.
@@ -118,6 +119,15 @@ func Read(path string, limit int64) ([]byte, error) {
 		return nil, &Error{Path: path, Err: fmt.Errorf("larger than %d bytes; hint: is this the right file?", limit)}
 	}
 	return data, nil
+}
+
+// ReadFollowed is Read of a file that is read again and again. It refuses what is no regular
+// file: who waits for the writer of a pipe would never learn what the file says afterwards.
+func ReadFollowed(path string, limit int64) ([]byte, error) {
+	if _, err := regular.Stat(path); err != nil {
+		return nil, err
+	}
+	return Read(path, limit)
 }
 
 // Parse decodes the one document of data into out. Its errors are of type *Error, but for
