@@ -154,6 +154,9 @@ func (g GridPos) overlaps(o GridPos) bool {
 	return g.X < o.X+o.W && o.X < g.X+g.W && g.Y < o.Y+o.H && o.Y < g.Y+g.H
 }
 
+// chosenJob is how a query asks for the chosen jobs, or for these and for what has no job.
+var chosenJob = regexp.MustCompile(`job=~"\$job\|?"`)
+
 var variable = regexp.MustCompile(`\$\{?([a-z_]\w*)`) // not $1 of label_replace
 
 // panelProblems says what is wrong with a panel of a dashboard that has these variables.
@@ -194,7 +197,7 @@ func panelProblems(p *Panel, variables []string) (found []error) {
 		if strings.Count(q.Expr, "rate(") != strings.Count(q.Expr, "[$__rate_interval]") {
 			say("%s: a rate over other than $__rate_interval", q.Expr)
 		}
-		if strings.Count(q.Expr, "{") != strings.Count(q.Expr, `job=~"$job"`) || !strings.Contains(q.Expr, "{") {
+		if strings.Count(q.Expr, "{") != len(chosenJob.FindAllString(q.Expr, -1)) || !strings.Contains(q.Expr, "{") {
 			say("%s: does not heed the chosen job", q.Expr)
 		}
 		for _, name := range variable.FindAllStringSubmatch(q.Expr, -1) {

@@ -60,8 +60,9 @@ func overview() Dashboard {
 		section{"Health", []Panel{
 			states(12, "Breakers", "State of the breaker of each server of the store, the worst of all processes.", breakerWords,
 				query("{{store}} {{shard}}", "max by (store, shard) ("+of("headgate_store_breaker_state")+")")),
+			// HeadgateMissing has no job: it is about processes that are not there.
 			list(12, "Alerts", "Alerts of Headgate that are pending or firing.", "none",
-				query("", `sum by (alertname, severity, alertstate, instance) (ALERTS{alertname=~"Headgate.*",job=~"$job"})`)),
+				query("", `sum by (alertname, severity, alertstate, instance) (ALERTS{alertname=~"Headgate.*",job=~"$job|"})`)),
 			states(12, "Store up", "Whether the store can decide, for each process.", []Word{{Text: "down", Color: red}, {Text: "up", Color: green}},
 				query("{{instance}}", of("headgate_store_up"))),
 			list(12, "Versions", "Processes by the version of their rules; after a change all have the same within a minute.", "none",

@@ -21,7 +21,7 @@ func rulesInForce() Dashboard {
 			lines(12, "Would be denied", "Limits in shadow mode that would have denied, per second.", "reqps",
 				query("{{rule}}", by("shadow_denied"))),
 			lines(12, "Degraded, by rule", "Limits decided by failure mode because the store could not decide, per second.", "reqps",
-				query("{{rule}}", by("degraded_.*|local_.*"))),
+				query("{{rule}}", by("degraded_.*|local_.*|open_denied"))),
 			ranking(12, "Busiest rules", "The rules with the most decisions per second.", "reqps",
 				query("{{rule}}", "topk(20, "+sum("rule", rate(decisions, ofRule))+")")),
 			ranking(12, "Rules that deny most", "The rules with the most denials per second.", "reqps",

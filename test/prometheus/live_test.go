@@ -247,7 +247,7 @@ var emptyHere = map[string]string{
 
 // onlyDegraded is in queries of what rules say while the store is away; there are no such
 // series before.
-const onlyDegraded = `outcome=~"degraded_.*|local_.*"`
+const onlyDegraded = `outcome=~"degraded_.*|local_.*|open_denied"`
 
 // show waits for the answer to a query of a dashboard; that it has none where it cannot
 // have one is held too.
