@@ -8,6 +8,7 @@ import (
 
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/breaker"
 )
 
 func TestK1InspectTellsHowAServerIs(t *testing.T) {
@@ -67,6 +68,26 @@ func TestInspectWithoutAnAnswer(t *testing.T) {
 	defer cancel()
 	if all, err := s.Inspect(ctx); err == nil || len(all) != 1 || all[0].Err == nil || all[0].Addr != server.Addr {
 		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// A server that is full fails calls until its breaker opens, and still tells how full it is;
+// that it answers these questions closes no breaker.
+func TestInspectAServerThatIsFull(t *testing.T) {
+	server := testserver.Redis(t, testserver.RedisConfig{MaxMemory: "64mb"})
+	s := open(t, Options{Addr: server.Addr, Breaker: breaker.Options{Failures: 1, Pause: time.Hour, MaxPause: time.Hour}})
+	command(t, s, "CONFIG", "SET", "maxmemory", "1")
+	for s.Stats().Shards[0].Breaker == breaker.Closed {
+		takeOne(s, "key", tenPerHour, 1)
+	}
+	for range 3 {
+		all, err := s.Inspect(t.Context())
+		if err != nil || len(all) != 1 || all[0].MaxMemory != 1 || all[0].Memory <= 1 {
+			t.Fatalf("%+v, %v; want more memory than it may have", all, err)
+		}
+	}
+	if state := s.Stats().Shards[0].Breaker; state != breaker.Open {
+		t.Errorf("the breaker is %v after inspections, want open", state)
 	}
 }
 

@@ -32,16 +32,17 @@ type Inspection struct {
 // Sections are not named, because servers before Redis 7 take one name only.
 const maxInspected = 64 << 10
 
-// Inspect asks one server.
+// Inspect asks one server. Its breaker neither holds the question back nor hears of the
+// answer: a server that is full fails every call, and has to be seen to be full.
 func (s *Server) Inspect(ctx context.Context) Inspection {
-	t, err := s.Enter(ctx)
+	se, mark, err := s.join(ctx)
 	if err != nil {
 		return Inspection{Addr: s.addr(), Err: s.Fault("inspect", err)}
 	}
 	began := time.Now()
-	answers := t.Session.Pipe.AskAll(ctx, resp.Words("TIME"), resp.Words("INFO"))
+	answers := se.Pipe.AskAll(ctx, resp.Words("TIME"), resp.Words("INFO"))
 	ended := time.Now()
-	in := Inspection{Addr: t.Session.Options.Addr}
+	in := Inspection{Addr: se.Options.Addr}
 	var told limit.Micros
 	words, err := answers[0].Texts()
 	if err == nil {
@@ -54,10 +55,26 @@ func (s *Server) Inspect(ctx context.Context) Inspection {
 			in.learnInfo(info)
 		}
 	}
-	if s.Leave(t, amiss(err)); err != nil {
+	if se.part(mark, amiss(err)); err != nil {
 		return Inspection{Addr: in.Addr, Err: s.Fault("inspect", err)}
 	}
 	return in
+}
+
+// join takes a place among the calls of the connection, which part gives back.
+func (s *Server) join(ctx context.Context) (*Session, int64, error) {
+	se, fault := s.link.nextSession(ctx)
+	if fault != nil {
+		return nil, 0, fault
+	}
+	if fault := s.leaving.Load(); fault != nil {
+		return nil, 0, fault
+	}
+	mark, ok := se.inFlight.begin(int64(s.Options.MaxInFlight))
+	if !ok {
+		return nil, 0, ErrTooMany
+	}
+	return se, mark, nil
 }
 
 // learnTime compares the time that a server has told, somewhen between began and ended,

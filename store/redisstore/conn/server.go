@@ -154,13 +154,19 @@ func (s *Server) Leave(t Trip, err error) {
 		s.stats.overdue.Add(1)
 	}
 	s.Gate.breaker.Done(t.permit, now, outcome, took)
+	se.part(t.mark, err)
+}
+
+// part gives back the place of a call whose worst answer was err, and ends the connection
+// if that says that it is of no more use.
+func (s *Session) part(mark int64, err error) {
 	if err != nil && givenUp(err) {
-		se.inFlight.abandon()
+		s.inFlight.abandon()
 		return
 	}
-	se.inFlight.end(t.mark)
+	s.inFlight.end(mark)
 	if err != nil && endsSession(err) {
-		se.End(err)
+		s.End(err)
 	}
 }
 
