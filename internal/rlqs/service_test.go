@@ -117,6 +117,20 @@ func TestOverTheWire(t *testing.T) {
 	}
 }
 
+// Whatever an Envoy reports, the counts of what was let pass and denied do not go back.
+func TestCountsDoNotGoBack(t *testing.T) {
+	service, _ := serve(t, Options{})
+	s := &session{service: service, domain: "d"}
+	s.read(reports("d", usageOf("ann", 7)))
+	before := service.Stats()
+	negative := usageOf("ann", math.MaxUint64)
+	negative.NumRequestsDenied = math.MaxUint64
+	s.read(reports("d", negative))
+	if after := service.Stats(); after.Allowed <= before.Allowed || after.Denied <= before.Denied {
+		t.Errorf("allowed %d and denied %d, before %d and %d", after.Allowed, after.Denied, before.Allowed, before.Denied)
+	}
+}
+
 func TestWhatEndsAStream(t *testing.T) {
 	_, client := serve(t, Options{})
 	for name, sent := range map[string][]*rlqspb.RateLimitQuotaUsageReports{

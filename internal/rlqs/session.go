@@ -64,6 +64,8 @@ func (s *session) run(stream rlqspb.RateLimitQuotaService_StreamRateLimitQuotasS
 			told = s.service.ledger.wake(unending(ctx), s, now())
 		case <-s.service.ending:
 			return nil
+		case <-ctx.Done(): // a client that has gone: of that messages do not always tell
+			return status.FromContextError(ctx.Err()).Err()
 		}
 		if len(told) > 0 {
 			if err := s.send(stream, response(told)); err != nil {
@@ -137,13 +139,14 @@ func (s *session) read(m *rlqspb.RateLimitQuotaUsageReports) []said {
 			c.ignored.Add(1)
 			continue
 		}
-		c.allowed.Add(u.GetNumRequestsAllowed())
-		c.denied.Add(u.GetNumRequestsDenied())
-		all = append(all, said{entries, key, usage{
+		used := usage{
 			elapsed: max(u.GetTimeElapsed().AsDuration(), 0),
 			allowed: count(u.GetNumRequestsAllowed()),
 			denied:  count(u.GetNumRequestsDenied()),
-		}})
+		}
+		c.allowed.Add(uint64(used.allowed)) // what is charged: a number as it came could turn the counter back
+		c.denied.Add(uint64(used.denied))
+		all = append(all, said{entries, key, used})
 	}
 	slices.SortStableFunc(all, func(a, b said) int { return cmp.Compare(a.key, b.key) })
 	merged := all[:0]

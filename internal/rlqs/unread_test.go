@@ -57,6 +57,36 @@ func TestUnread(t *testing.T) {
 	})
 }
 
+// TestClientsGone: streams end with the connections of their clients, each of them, and make room
+// for others.
+func TestClientsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		counts, door := limited(t, 40)
+		service := New(Options{
+			Decider: door, Store: counts, OnPanic: func(cause any, stack []byte) { t.Errorf("%v\n%s", cause, stack) },
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		const streams = 64 // several, because chance has a part in how a stream hears of its end
+		ended := make(chan error, streams)
+		for range streams {
+			go func() { ended <- service.StreamRateLimitQuotas(&unread{ctx: ctx}) }()
+		}
+		synctest.Wait()
+		if s := service.Stats(); s.Streams != streams {
+			t.Fatalf("%d streams are open, want %d", s.Streams, streams)
+		}
+		cancel()
+		synctest.Wait()
+		if s := service.Stats(); s.Streams != 0 {
+			t.Errorf("%d streams are left of clients that have gone", s.Streams)
+		}
+		service.Drain() // so that a test that fails ends
+		for range streams {
+			<-ended
+		}
+	})
+}
+
 // TestStreamsOfAnAddress: an address has no more streams at a time than its part of them.
 func TestStreamsOfAnAddress(t *testing.T) {
 	service := New(Options{})

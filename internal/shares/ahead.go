@@ -9,7 +9,8 @@ type Come[T any] struct {
 }
 
 // Ahead reads messages in a goroutine that ends with ctx, one ahead of what is taken, up to the
-// first error.
+// first error. Once ctx has ended nothing may come any more, also no error: who takes messages
+// waits for the end of ctx too.
 func Ahead[T any](ctx context.Context, receive func() (T, error)) <-chan Come[T] {
 	messages := make(chan Come[T])
 	go func() {
