@@ -29,6 +29,7 @@ func everyLimit() []*limit.Limit {
 	return append(all,
 		limit.Must(limit.Spec{Algorithm: limit.SubWindows, Quota: 10, Period: time.Minute, SubWindows: 60, Strict: true}),
 		limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 10, Calendar: berlin}),
+		limit.Must(limit.Spec{Algorithm: limit.SlidingWindow, Quota: 10, Period: 15 * time.Minute}), // which is no integer (packed.go)
 		limit.Must(limit.Spec{Algorithm: limit.SlidingWindow, Quota: 3, Period: time.Second, CountDenied: true}))
 }
 
@@ -330,6 +331,24 @@ func TestLongLogIsNotMoved(t *testing.T) {
 	}
 	if n := stat(t, s, "commandstats", `cmdstat_getrange:calls=(\d+)`); n > 50 {
 		t.Errorf("%d probes for two calls", n)
+	}
+}
+
+// Redis says what time it is, once in each call: nodes whose clocks differ decide by one clock.
+func TestDecidesByRedissClock(t *testing.T) {
+	s, _ := openRedis(t)
+	const calls = 20
+	limits := everyLimit()
+	takeOne(s, "key", limits[0], 1) // the script is there from now on
+	command(t, s, "CONFIG", "RESETSTAT")
+	for range calls {
+		for i, l := range limits {
+			takeOne(s, fmt.Sprintf("key %d", i), l, 1)
+		}
+	}
+	asked := stat(t, s, "commandstats", `cmdstat_time:calls=(\d+)`)
+	if want := stat(t, s, "commandstats", `cmdstat_evalsha:calls=(\d+)`); want < calls*len(limits) || asked != want {
+		t.Errorf("%d calls of the script asked for the time %d times", want, asked)
 	}
 }
 
