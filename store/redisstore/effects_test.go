@@ -289,6 +289,35 @@ func TestMemoryPerKey(t *testing.T) {
 	}
 }
 
+// TestMemoryOfADay: docs/accuracy.md says what Redis keeps of a user who makes 500 requests in a
+// day, evenly, beside the figures that Figma has published.
+func TestMemoryOfADay(t *testing.T) {
+	const requests = 500
+	spec := limit.Spec{Quota: requests, Period: 24 * time.Hour}
+	for _, c := range []struct {
+		algorithm limit.Algorithm
+		parts     int
+		most      int // bytes; other versions of Redis need less than 7.0
+	}{{limit.SlidingLog, 0, 5_500}, {limit.SubWindows, 60, 260}, {limit.SlidingWindow, 0, 90}} {
+		s, _ := openRedis(t)
+		now := limit.MicrosOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+		s.clock = func() limit.Micros { return now }
+		spec.Algorithm, spec.SubWindows, spec.Strict = c.algorithm, c.parts, c.parts > 0
+		l := limit.Must(spec)
+		for range requests {
+			if r := takeOne(s, "user", l, 1); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			now += limit.Micros(spec.Period/time.Microsecond) / requests
+		}
+		text := command(t, s, "MEMORY", "USAGE", s.Name([]byte("user")))
+		t.Logf("%v: %s bytes", c.algorithm, text)
+		if n, err := strconv.Atoi(text); err != nil || n > c.most {
+			t.Errorf("%v: %s bytes, want at most %d", c.algorithm, text, c.most)
+		}
+	}
+}
+
 // The same with all that Redis keeps for a key: its place in two tables, its
 // time to live.
 func TestMemoryInAll(t *testing.T) {
