@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/headgate/headgate/internal/adminapi"
 	"github.com/headgate/headgate/internal/config"
+	waits "github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 )
 
@@ -118,6 +120,51 @@ func TestAdminAPIOverTLS(t *testing.T) {
 	if resp, err := nobody.Get("https://" + at["admin"] + adminapi.Prefix + "tiers"); err == nil {
 		resp.Body.Close()
 		t.Errorf("without a certificate: %s", resp.Status)
+	}
+}
+
+// TestAdminAuthoritiesAreReadAgain: another file of --admin-client-ca counts without a restart,
+// and who has a certificate of the authority before is served no longer.
+func TestAdminAuthoritiesAreReadAgain(t *testing.T) {
+	s, token := adminSettings(t)
+	before, after := testserver.NewCertificates(t), testserver.NewCertificates(t)
+	s.AdminTLSCert, s.AdminTLSKey, s.AdminClientCA = before.CertFile, before.KeyFile, filepath.Join(t.TempDir(), "ca.pem")
+	trust := func(file string) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, s.AdminClientCA, string(text))
+	}
+	trust(before.CAFile)
+	at := startAuth(t, s, quiet())
+	served := func(certs *testserver.Certificates) bool {
+		pair, err := tls.LoadX509KeyPair(certs.CertFile, certs.KeyFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := before.Client() // the server goes on with its certificate
+		config.Certificates = []tls.Certificate{pair}
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, Timeout: waits.Patience}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+at["admin"]+adminapi.Prefix+"me", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		resp, err := client.Do(r)
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	}
+	if !served(before) || served(after) {
+		t.Fatal("a client of the authority is not served, or a stranger is")
+	}
+	trust(after.CAFile)
+	waits.True(t, "the new authority counts", func() bool { return served(after) })
+	if served(before) {
+		t.Error("a client of the authority before is still served")
 	}
 }
 

@@ -10,7 +10,7 @@ type Admin struct {
 	AdminHashKey  string `group:"admin" placeholder:"FILE" help:"The key that API keys are hashed by ('openssl rand -base64 32'): those that the admin API is given in full, and those that callers send in entries api_key, so that the quota of one is found. The same on all nodes. Default: hash_key_file of --identity. Without either, keys are named by hash:HASH."`
 	AdminTLSCert  string `group:"admin" placeholder:"FILE" help:"Certificate chain in PEM, to serve the admin API over HTTPS. Read again when it changes."`
 	AdminTLSKey   string `group:"admin" placeholder:"FILE" help:"Key of --admin-tls-cert in PEM."`
-	AdminClientCA string `group:"admin" placeholder:"FILE" help:"Authorities in PEM: every client of the admin API must have a certificate that one of them has signed. Without a token its common name is who asks."`
+	AdminClientCA string `group:"admin" placeholder:"FILE" help:"Authorities in PEM: every client of the admin API must have a certificate that one of them has signed. Without a token its common name is who asks. Read again when it changes."`
 }
 
 // validate looks at tokens and keys only where an API is served: others use them too.
