@@ -52,6 +52,7 @@ type world struct {
 	passed  []passed
 	limit   *limit.Limit
 	perNode int
+	every   int // how often nodes tell, in steps of 100 ms
 }
 
 // node is one process; a dead one is replaced by another.
@@ -111,7 +112,7 @@ func (y *way) Import(ctx context.Context, totals []store.Total, results []store.
 func (w *world) newNode(region int) *node {
 	n := &node{region: region, phase: w.rand.IntN(10)}
 	o := Options{
-		Own: w.stores[region], Interval: time.Second, Floor: 10_000,
+		Own: w.stores[region], Interval: time.Duration(w.every) * 100 * time.Millisecond, Floor: 10_000,
 		Nodes: func() int { return w.perNode },
 		Now:   func() limit.Micros { return w.now + w.skew[region] },
 	}
@@ -128,11 +129,16 @@ func (w *world) newNode(region int) *node {
 	return n
 }
 
-// newWorld draws a world.
+// newWorld draws a world whose nodes tell once a second.
 func newWorld(t *testing.T, seed uint64, l *limit.Limit, skewed bool) *world {
+	return newWorldThatTells(t, seed, l, skewed, 10)
+}
+
+// newWorldThatTells is newWorld with nodes that tell once in so many steps of 100 ms.
+func newWorldThatTells(t *testing.T, seed uint64, l *limit.Limit, skewed bool, every int) *world {
 	r := rand.New(rand.NewPCG(seed, 19))
 	w := &world{
-		t: t, rand: r, now: noon + limit.Micros(r.Int64N(60_000_000)), limit: l,
+		t: t, rand: r, every: every, now: noon + limit.Micros(r.Int64N(60_000_000)), limit: l,
 		perNode: 1 + r.IntN(2), delay: limit.Micros(r.Int64N(150_000)),
 	}
 	for region := range 2 + r.IntN(3) {
@@ -241,7 +247,7 @@ func (w *world) run(lasts time.Duration, demand float64, deaths bool) {
 		}
 		for _, nodes := range w.nodes {
 			for i, n := range nodes {
-				if (at+n.phase)%10 != 0 {
+				if (at+n.phase)%w.every != 0 {
 					continue
 				}
 				if deaths && w.rand.IntN(200) == 0 {
