@@ -70,7 +70,7 @@ func entryName(text string) (Name, error) {
 	case !found || key == "" || value == "" || len(key) > sqltenant.MaxSubject || len(value) > sqltenant.MaxSubject:
 		return Name{}, fmt.Errorf("not the entry of a tenant; hint: entry:KEY:VALUE, of at most %d bytes each", sqltenant.MaxSubject)
 	case key == apiKeyEntry:
-		return Name{}, errors.New("an API key is not kept as it is; hint: hash:HASH, or the key itself and --hash-key FILE")
+		return Name{}, errors.New("an API key is not kept as it is; hint: name it by hash:HASH, or the key itself with --hash-key FILE (of a server: --admin-hash-key, or hash_key_file in --identity)")
 	}
 	return Name{Subject: tenant.Subject{Key: key, Value: value}}, nil
 }
