@@ -72,6 +72,7 @@ func (b *Bucket) Broken() bool { return b.Passed > b.Most }
 
 // Judge holds what was let pass against the rules.
 type Judge struct {
+	set     *rules.Set
 	limiter *headgate.Limiter
 	store   *memstore.Store
 	request func(key int) headgate.Request
@@ -87,7 +88,7 @@ func NewJudge(set *rules.Set, request func(key int) headgate.Request) (*Judge, e
 	if err != nil {
 		return nil, err
 	}
-	return &Judge{limiter, store, request}, nil
+	return &Judge{set, limiter, store, request}, nil
 }
 
 // Close ends the Judge.
@@ -102,7 +103,17 @@ func (j *Judge) Matches(ctx context.Context, key int) (bool, error) {
 	if err := j.limiter.Check(ctx, []headgate.Request{request}, responses); err != nil {
 		return false, fmt.Errorf("judge: %w", err)
 	}
-	return len(responses[0].Verdicts) > 0, nil
+	return len(responses[0].Verdicts) > 0 || j.ofTenants(&request), nil
+}
+
+// ofTenants reports whether a rule of tenants is for a descriptor of the request: tiers and
+// accounts may have quotas for it, whether or not it has a limit of its own.
+func (j *Judge) ofTenants(req *headgate.Request) bool {
+	d := j.set.Domain(req.Domain)
+	return d != nil && slices.ContainsFunc(req.Descriptors, func(of headgate.Descriptor) bool {
+		_, ok := d.Tenant(of.Entries, time.Now)
+		return ok
+	})
 }
 
 // Buckets returns what was let pass of each bucket whose limit bounds it, those that are broken

@@ -240,6 +240,37 @@ descriptors:
 	}
 }
 
+// TestMatches: a rule is for what it limits, and for what tenants may have quotas for.
+func TestMatches(t *testing.T) {
+	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte(`
+domain: d
+match: path
+descriptors:
+- {key: user, rate_limit: {unit: hour, requests_per_unit: 3}}
+- {key: tenant, tenant: true}
+`)}}, rulefile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for of, want := range map[string]bool{"d user:1": true, "d tenant:1": true, "d tenant:1,op:read": true, "d other:1": false, "e tenant:1": false} {
+		j, err := NewJudge(set, func(int) headgate.Request {
+			domain, text, _ := strings.Cut(of, " ")
+			entries, err := descriptor.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return headgate.Request{Domain: domain, Descriptors: []headgate.Descriptor{{Entries: entries, Hits: 1}}}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer j.Close()
+		if got, err := j.Matches(t.Context(), 1); err != nil || got != want {
+			t.Errorf("%s: %v, %v, want %v", of, got, err, want)
+		}
+	}
+}
+
 func TestReport(t *testing.T) {
 	r := &Report{
 		Sent: 9, Unsent: 1, Codes: map[string]int{"200": 7, "429": 2}, Decided: 9, Took: []time.Duration{time.Millisecond, 2 * time.Millisecond, 30 * time.Millisecond},
