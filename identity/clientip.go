@@ -30,6 +30,9 @@ const (
 	SingleHeader
 )
 
+// Vouch reports whether the peer of a request is one of ours, whatever its address is.
+type Vouch func(*http.Request) bool
+
 // ClientIPOptions configures a ClientIP. The zero value takes the peer of the
 // connection for the client.
 type ClientIPOptions struct {
@@ -51,7 +54,7 @@ type ClientIPOptions struct {
 	LocalPeer netip.Addr
 	// Vouched, when not nil, reports whether the peer of a request is trusted though its
 	// address is not in Trusted, because it has shown in another way who it is.
-	Vouched func(*http.Request) bool
+	Vouched Vouch
 }
 
 // ClientIP tells the address of the client that a request comes from. Only the
@@ -76,7 +79,7 @@ type ClientIP struct {
 	source    AddressSource
 	header    string
 	localPeer netip.Addr
-	vouched   func(*http.Request) bool
+	vouched   Vouch
 
 	junk, short, untrusted atomic.Uint64
 }

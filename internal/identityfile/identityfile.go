@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"path/filepath"
 
@@ -47,7 +46,7 @@ type Options struct {
 	LocalPeer netip.Addr
 	// Vouched, when not nil, reports whether a peer is a proxy in front though its address is
 	// not in Proxies; where the file has no client_ip.
-	Vouched func(*http.Request) bool
+	Vouched identity.Vouch
 	// Knows returns what is asked whether an API key was given to someone; see
 	// identity.APIKeyOptions. nil: no key is known.
 	Knows func(KnownKeys) (known, unsure func(hashed string) bool, err error)
