@@ -184,17 +184,37 @@ func (b *batch) answerHold(resp *Response, s span) {
 // Else it is the one with the smallest remaining, of equals the one with the
 // longest reset; one of which clients are not told else (rules.Role.IsMain) only where
 // there is no other. Verdicts without counts (degraded, unlimited, replaced) come last.
-// One that is not enforced never speaks, nor does a quota rule that is over for a request
-// that passed by another one.
+// One that is not enforced never speaks. Of quota rules that are over one alone speaks, the one
+// with the shortest retry-after, because the request passes then; none where another quota rule
+// lets it pass.
 func (r *Response) Speaker() *Verdict {
-	var best *Verdict
+	var best, soonest *Verdict
+	if !r.Allowed && r.quotaModeDenies() {
+		soonest = r.soonestQuota()
+	}
 	for i := range r.Verdicts {
 		v := &r.Verdicts[i]
-		if v.Enforced() && (v.Decision.Allowed || !r.Allowed) && (best == nil || speaksBefore(v, best)) {
+		if v.OverLimit() && (r.Allowed || v.inQuotaMode() && v != soonest) {
+			continue
+		}
+		if v.Enforced() && (best == nil || speaksBefore(v, best)) {
 			best = v
 		}
 	}
 	return best
+}
+
+// soonestQuota returns the verdict in quota mode that lets a request pass before all others that
+// are over, of equals the first; nil where none is over.
+func (r *Response) soonestQuota() *Verdict {
+	var soonest *Verdict
+	for i := range r.Verdicts {
+		v := &r.Verdicts[i]
+		if v.inQuotaMode() && v.OverLimit() && (soonest == nil || speaksBefore(soonest, v)) {
+			soonest = v
+		}
+	}
+	return soonest
 }
 
 // SpeakerFor returns the verdict that speaks for descriptor i, by the order of Speaker. One

@@ -2,6 +2,7 @@ package headgate_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
@@ -33,6 +34,35 @@ func TestOutcomeOfWhatWasPassedOver(t *testing.T) {
 		}}
 		if got := r.Outcome(); got != want {
 			t.Errorf("decided by %d: %v, want %v", by, got, want)
+		}
+	}
+}
+
+// A request that is denied because all quota rules are over passes when the first of them has
+// room, and is told to come back then; another rule that denies it counts as ever.
+func TestSpeakerOfQuotaRules(t *testing.T) {
+	over := func(name string, quota bool, after time.Duration) headgate.Verdict {
+		return headgate.Verdict{
+			Rule: &rules.Rule{Name: name, Quota: quota}, Limit: limit.Must(limit.PerMinute(1)),
+			Decision: limit.Decision{RetryAfter: after, Never: after == 0},
+		}
+	}
+	room := over("room", true, 0)
+	room.Decision = limit.Decision{Allowed: true, Limit: 1, Remaining: 1}
+	for name, tt := range map[string]struct {
+		verdicts []headgate.Verdict
+		want     string
+	}{
+		"the sooner one":          {[]headgate.Verdict{over("hour", true, time.Hour), over("second", true, time.Second)}, "second"},
+		"one that never passes":   {[]headgate.Verdict{over("never", true, 0), over("second", true, time.Second)}, "second"},
+		"another rule, later":     {[]headgate.Verdict{over("hour", true, time.Hour), over("second", true, time.Second), over("minute", false, time.Minute)}, "minute"},
+		"another rule, earlier":   {[]headgate.Verdict{over("hour", true, time.Hour), over("minute", false, time.Minute)}, "hour"},
+		"a quota rule with room":  {[]headgate.Verdict{over("hour", true, time.Hour), room, over("minute", false, time.Minute)}, "minute"},
+		"none is over but others": {[]headgate.Verdict{room, over("minute", false, time.Minute)}, "minute"},
+	} {
+		r := headgate.Response{Verdicts: tt.verdicts}
+		if got := r.Speaker(); got == nil || got.Rule.Name != tt.want {
+			t.Errorf("%s: %+v speaks, want %s", name, got, tt.want)
 		}
 	}
 }
