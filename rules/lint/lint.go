@@ -147,13 +147,13 @@ func (l *linter) noWayBack(d *rules.Domain, n *rules.Node, covering []*rules.Nod
 	for _, g := range covering {
 		if g.Rule != nil && n.Rule == nil {
 			l.warn(n, "give it a rate_limit of its own (unlimited: true to say that none is meant)",
-				"no way back: requests for %s.%s are not limited by %s on line %d, since the more specific descriptor is picked and has no rate_limit",
+				"no way back: requests for %s.%s are not limited by %s on line %d, because the more specific descriptor is picked and has no rate_limit",
 				d.Name, n.Path(), g.Composite(), g.Line)
 			return
 		}
 		if lost := firstLost(g, n); lost != nil {
 			l.warn(n, fmt.Sprintf("repeat the descriptor for %s below it", lost.Composite()),
-				"no way back: requests for %s.%s never reach %s on line %d, since the more specific descriptor is picked and has nothing like it",
+				"no way back: requests for %s.%s never reach %s on line %d, because the more specific descriptor is picked and has nothing like it",
 				d.Name, n.Path(), lost.Path(), lost.Line)
 			return
 		}
