@@ -269,9 +269,15 @@ func TestCallLength(t *testing.T) {
 			t.Errorf("%v: %d, want %d", c.groups, got, c.want)
 		}
 	}
-	parts := limit.Must(limit.Spec{Algorithm: limit.SubWindows, Quota: 1, Period: time.Hour, SubWindows: 60})
-	if got := callLength(slices.Repeat([]store.Take{{Limit: parts}}, maxKeys)); got != 2 {
-		t.Errorf("%d takes of 60 parts in a call, want 2", got)
+	// What costs more than a plain take: so many last some 60 to 80 microseconds.
+	for _, c := range []struct {
+		algorithm   limit.Algorithm
+		parts, want int
+	}{{limit.LeakyQueue, 0, 8}, {limit.SlidingLog, 0, 5}, {limit.SubWindows, 2, 5}, {limit.SubWindows, 10, 4}, {limit.SubWindows, 60, 1}} {
+		l := limit.Must(limit.Spec{Algorithm: c.algorithm, Quota: 1, Period: time.Hour, SubWindows: c.parts})
+		if got := callLength(slices.Repeat([]store.Take{{Limit: l}}, maxKeys)); got != c.want {
+			t.Errorf("%d takes of %v with %d parts in a call, want %d", got, c.algorithm, c.parts, c.want)
+		}
 	}
 }
 

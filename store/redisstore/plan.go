@@ -422,13 +422,15 @@ next:
 }
 
 // costOf returns what a take costs Redis, in takes of a plain counter, by
-// measurement: sub_windows reads and writes its parts as text, concurrency its slots
-// whole.
+// measurement: sub_windows reads and writes its parts as text, a log is probed and
+// appended to, leaky_queue has no short path, concurrency its slots whole.
 func costOf(l *limit.Limit) int {
 	switch l.Algorithm {
 	case limit.SubWindows:
-		return 2 + l.SubWindows/10
+		return 3 + l.SubWindows/10
 	case limit.SlidingLog:
+		return 3
+	case limit.LeakyQueue:
 		return 2
 	case limit.Concurrency:
 		return 1 + int(l.Quota/slotsOfATake)
