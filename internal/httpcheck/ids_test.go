@@ -8,12 +8,40 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/internal/httpcheck"
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 )
+
+// TestPlainCheckUnderWay: a caller that has used 26 of 100 in this minute asks 18.8 s after it began,
+// where resets are the ends of windows.
+func TestPlainCheckUnderWay(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 18, 800_000_000, time.UTC)
+	s, err := memstore.New(memstore.Options{Now: func() limit.Micros { return limit.MicrosOf(now) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	limiter, err := headgate.New(headgate.Options{Store: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := httpcheck.NewHandler(httpcheck.Options{Checker: limiter, Answer: httpanswer.Options{WindowReset: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const check = `{"key":"user:42:GET:/v1/charges","limit":100,"window_ms":60000,"weight":`
+	body(h, "/ratelimit/check", check+`26}`)
+	want := `{"allowed":true,"remaining":73,"reset_ms":41200,"window_ends_ms":41200,"retry_after_s":0,"matched":true,"degraded":""}` + "\n"
+	if status, text, _ := body(h, "/ratelimit/check", check+`1}`); status != http.StatusOK || text != want {
+		t.Errorf("%d %s, want %s", status, text, want)
+	}
+}
 
 // body posts and returns the status, the text of the answer and its header, but for the
 // field that is an instant of the wall clock.

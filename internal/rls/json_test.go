@@ -4,13 +4,17 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/verdict"
 )
 
@@ -53,6 +57,38 @@ func TestJSON(t *testing.T) {
 				t.Errorf("%d %s, want %d with %s", w.Code, w.Body, test.code, test.want)
 			}
 		})
+	}
+}
+
+// TestJSONByRules: the rules of the quick start, asked as envoyproxy/ratelimit is.
+func TestJSONByRules(t *testing.T) {
+	data, err := os.ReadFile(filepath.FromSlash("../../examples/rules/quickstart.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := rulefile.Load([]rulefile.File{{Name: "quickstart.yaml", Data: data}}, rulefile.Options{Compat: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 20, 12, 0, 18, 0, time.UTC)
+	buckets, err := memstore.New(memstore.Options{Now: func() limit.Micros { return limit.MicrosOf(now) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer buckets.Close()
+	limiter, err := headgate.New(headgate.Options{Store: buckets, Rules: set, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const request = `{"domain":"api_platform","descriptors":[{"entries":[{"key":"api_key","value":"abc123"},{"key":"endpoint","value":"POST /api/v1/orders"}]},` +
+		`{"entries":[{"key":"remote_address","value":"192.168.1.100"}]}],"hits_addend":1}`
+	const want = `{"overallCode":"OK","statuses":[` +
+		`{"code":"OK","currentLimit":{"name":"writes","requestsPerUnit":20,"unit":"MINUTE"},"limitRemaining":19,"durationUntilReset":"42s"},` +
+		`{"code":"OK","currentLimit":{"name":"per-address","requestsPerUnit":30,"unit":"MINUTE"},"limitRemaining":29,"durationUntilReset":"42s"}]}` + "\n"
+	w := httptest.NewRecorder()
+	NewJSONHandler(Options{Checker: limiter}, nil).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/json", strings.NewReader(request)))
+	if w.Code != http.StatusOK || w.Body.String() != want {
+		t.Errorf("%d %s, want %s", w.Code, w.Body, want)
 	}
 }
 
