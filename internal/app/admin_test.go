@@ -168,6 +168,31 @@ func TestAdminAuthoritiesAreReadAgain(t *testing.T) {
 	}
 }
 
+// TestDashboardByCertificate: with --dashboard-client-ca nobody is served without a certificate,
+// and who has one still logs in.
+func TestDashboardByCertificate(t *testing.T) {
+	s, _ := adminSettings(t)
+	certs := testserver.NewCertificates(t)
+	s.DashboardAddr, s.DashboardTLSCert, s.DashboardTLSKey, s.DashboardClientCA = "127.0.0.1:0", certs.CertFile, certs.KeyFile, certs.CAFile
+	at := startAuth(t, s, quiet())
+	status := func(config *tls.Config, path string) int {
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, Timeout: waits.Patience}
+		resp, err := client.Get("https://" + at["dashboard"] + path)
+		if err != nil {
+			return 0
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	shown := certs.ClientWith(t, certs.CertFile, certs.KeyFile)
+	if page, api := status(shown, "/"), status(shown, "/api/me"); page != http.StatusOK || api != http.StatusUnauthorized {
+		t.Errorf("with a certificate: %d, and without a login %d", page, api)
+	}
+	if got := status(certs.Client(), "/"); got != 0 {
+		t.Errorf("without a certificate: %d", got)
+	}
+}
+
 // TestChangesUnderWayAreMadeAtTheEnd: a change whose body is still coming when the process
 // is to end finds the database open.
 func TestChangesUnderWayAreMadeAtTheEnd(t *testing.T) {

@@ -24,7 +24,8 @@ func (p *process) dashboard(s *config.Dashboard, api http.Handler) ([]front, err
 		return nil, err
 	}
 	browsers := newOperatorServer(closing(&p.health.draining, pages), p.logger)
-	if browsers.TLSConfig, err = p.tlsOf("dashboard", "dashboard-tls-cert, --dashboard-tls-key", tlsfile.Files{Cert: s.DashboardTLSCert, Key: s.DashboardTLSKey}, tlsfile.Server{Protocols: alpn}); err != nil {
+	if browsers.TLSConfig, err = p.tlsOf("dashboard", "dashboard-tls-cert, --dashboard-tls-key, --dashboard-client-ca",
+		tlsfile.Files{Cert: s.DashboardTLSCert, Key: s.DashboardTLSKey, CA: s.DashboardClientCA}, tlsfile.Server{Protocols: alpn}); err != nil {
 		return nil, err
 	}
 	return p.forOperators("dashboard", "the dashboard", s.DashboardAddr, refusals.Dashboard, browsers), nil

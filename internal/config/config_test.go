@@ -257,6 +257,7 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 		"admin-client-ca":       admin,
 		"dashboard-tls-cert":    dashboard,
 		"dashboard-tls-key":     dashboard,
+		"dashboard-client-ca":   dashboard,
 		"dashboard-url":         byIssuer,
 		"dashboard-oidc-issuer": {"dashboard-addr": ":1", "admin-tokens": "tokens.yaml", "dashboard-oidc-client": "c", "dashboard-url": "https://a", "dashboard-oidc-issuer": "https://b"},
 		"dashboard-oidc-client": byIssuer,

@@ -61,6 +61,7 @@ func TestUnused(t *testing.T) {
 		{"--admin-tls-cert=c --admin-tls-key=k", "--admin-addr"},
 		{"--admin-client-ca=c", "--admin-addr"},
 		{"--dashboard-tls-cert=c --dashboard-tls-key=k", "--dashboard-addr"},
+		{"--dashboard-client-ca=c", "--dashboard-addr"},
 		{"--admin-urls-ca=c", "--admin-urls"},
 		{"--admin-urls-cert=c --admin-urls-key=k", "--admin-urls"},
 		{"--tls-cert=c --tls-key=k --http-addr=unix:///h --tls-except=grpc", "--tls-except"},

@@ -98,10 +98,12 @@ func isHeader(s string) bool { return len(s) <= maxHeader && ascii.Only(s, "-") 
 
 // Dashboard are the settings of the web dashboard.
 type Dashboard struct {
-	DashboardAddr    string        `group:"admin" placeholder:"ADDR" help:"Address of the web dashboard: host:port, or unix:///path. Who may log in is who has a token of --admin-tokens. Default: off."`
-	DashboardTLSCert string        `group:"admin" placeholder:"FILE" help:"Certificate chain in PEM, to serve the dashboard over HTTPS. Read again when it changes."`
-	DashboardTLSKey  string        `group:"admin" placeholder:"FILE" help:"Key of --dashboard-tls-cert in PEM."`
-	DashboardSession time.Duration `group:"admin" default:"12h" help:"How long a login to the dashboard lasts."`
+	DashboardAddr    string `group:"admin" placeholder:"ADDR" help:"Address of the web dashboard: host:port, or unix:///path. Who may log in is who has a token of --admin-tokens. Default: off."`
+	DashboardTLSCert string `group:"admin" placeholder:"FILE" help:"Certificate chain in PEM, to serve the dashboard over HTTPS. Read again when it changes."`
+	DashboardTLSKey  string `group:"admin" placeholder:"FILE" help:"Key of --dashboard-tls-cert in PEM."`
+	// DashboardClientCA is beside logins: a certificate lets nobody in by itself.
+	DashboardClientCA string        `group:"admin" placeholder:"FILE" help:"Authorities in PEM: every browser that opens the dashboard must have a certificate that one of them has signed. People still log in. Read again when it changes."`
+	DashboardSession  time.Duration `group:"admin" default:"12h" help:"How long a login to the dashboard lasts."`
 	// DashboardOIDC are logins by an issuer, beside tokens.
 	DashboardOIDC `embed:""`
 }
@@ -110,7 +112,7 @@ const maxSession = 30 * 24 * time.Hour
 
 func (d *Dashboard) validate(tokens string) error {
 	if d.DashboardAddr == "" {
-		return unused("dashboard-addr", "no dashboard is served", given{"dashboard-tls-cert", d.DashboardTLSCert != ""}, given{"dashboard-tls-key", d.DashboardTLSKey != ""},
+		return unused("dashboard-addr", "no dashboard is served", given{"dashboard-tls-cert", d.DashboardTLSCert != ""}, given{"dashboard-tls-key", d.DashboardTLSKey != ""}, given{"dashboard-client-ca", d.DashboardClientCA != ""},
 			given{"dashboard-oidc-issuer", d.OIDCIssuer != ""})
 	}
 	return errors.Join(
@@ -119,5 +121,6 @@ func (d *Dashboard) validate(tokens string) error {
 		between("dashboard-session", d.DashboardSession, time.Minute, maxSession),
 		refuse(tokens == "", "--admin-tokens: nobody could log in to the dashboard; hint: `headgate admin token NAME --scope write`"),
 		alone("dashboard-tls", d.DashboardTLSCert, d.DashboardTLSKey),
+		refuse(d.DashboardClientCA != "" && d.DashboardTLSCert == "", "--dashboard-client-ca: certificates of browsers need TLS; hint: --dashboard-tls-cert and --dashboard-tls-key"),
 	)
 }

@@ -36,6 +36,7 @@ func TestBadObservingSettings(t *testing.T) {
 		{[]string{"--node-name=a\nb"}, "--node-name: blanks and control characters"},
 		{[]string{"--dashboard-addr=:1"}, "--admin-tokens: nobody could log in to the dashboard; hint:"},
 		{[]string{"--dashboard-addr=:1", "--admin-tokens=t", "--dashboard-tls-key=k"}, "--dashboard-tls-cert, --dashboard-tls-key: one without the other"},
+		{[]string{"--dashboard-addr=:1", "--admin-tokens=t", "--dashboard-client-ca=c"}, "--dashboard-client-ca: certificates of browsers need TLS; hint:"},
 		{[]string{"--dashboard-oidc-issuer=https://i", "--dashboard-oidc-client=c", "--dashboard-url=https://d"}, "--dashboard-oidc-issuer: nothing comes of it without --dashboard-addr"},
 		{[]string{"--dashboard-addr=:1", "--admin-tokens=t", "--dashboard-url=https://d", "--dashboard-oidc-secret=f"}, "--dashboard-url, --dashboard-oidc-secret: nothing comes of it without --dashboard-oidc-issuer"},
 		{[]string{"--dashboard-addr=:1", "--admin-tokens=t", "--dashboard-oidc-issuer=https://i", "--dashboard-url=https://d"}, "--dashboard-oidc-client: missing; hint:"},
