@@ -111,14 +111,17 @@ func (p *process) adminOptions(tokens *adminapi.Tokens) adminapi.Options {
 // keepFresh keeps what a file of credentials says as it has it, and shows it under name in metrics.
 func (p *process) keepFresh(name, file string, reload func() (changed bool, err error)) {
 	noted := p.credentials.noted(name, reload)
-	p.tasks = append(p.tasks, func(ctx context.Context) { p.reread(ctx, file, noted) })
+	p.tasks = append(p.tasks, func(ctx context.Context) {
+		p.reread(ctx, file, "what it said before stays, also what should go", noted)
+	})
 }
 
-// reread keeps what a file of secrets says as it has it until ctx ends.
-func (p *process) reread(ctx context.Context, file string, reload func() (changed bool, err error)) {
+// reread keeps what a file of secrets says as it has it until ctx ends. What stays in force
+// where that cannot be used is for the log.
+func (p *process) reread(ctx context.Context, file, stays string, reload func() (changed bool, err error)) {
 	for range sleep.Every(ctx, tokensEvery) {
 		if changed, err := reload(); err != nil {
-			p.logger.Error(file+" has changed and cannot be used; what it said before stays, also what should go", "error", err)
+			p.logger.Error(file+" has changed and cannot be used; "+stays, "error", err)
 		} else if changed {
 			p.logger.Info(file + " was read again")
 		}

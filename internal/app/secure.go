@@ -92,7 +92,7 @@ func (p *process) certificates(name, setting string, files tlsfile.Files) (*tlsf
 	defer p.inlets.mu.Unlock()
 	p.inlets.certificates = append(p.inlets.certificates, namedCertificate{name, source})
 	p.tasks = append(p.tasks, func(ctx context.Context) {
-		p.reread(ctx, "the certificate of "+name, func() (bool, error) { return source.Reload(time.Now()) })
+		p.reread(ctx, "the certificate of "+name, "the one before stays in force", func() (bool, error) { return source.Reload(time.Now()) })
 	})
 	return source, nil
 }

@@ -110,7 +110,7 @@ func (s *sender) deliver(ctx context.Context, e *Event) {
 		var refused *refusal
 		if try == MaxTries || errors.As(err, &refused) && refused.final {
 			s.failed.Add(1)
-			s.onError(fmt.Errorf("webhook %s: event %s was given up after %d tries: %w", s.label, e.ID, try, err))
+			s.onError(fmt.Errorf("webhook %s: event %s was given up after try %d: %w", s.label, e.ID, try, err))
 			return
 		}
 		if sleep.For(ctx, pause(try, refused, rand.Float64())) != nil {

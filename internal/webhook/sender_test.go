@@ -51,7 +51,7 @@ func TestGivenUp(t *testing.T) {
 		if s := w.notifier.Stats(); s != (Stats{Told: 1, Failed: 1, Retried: MaxTries - 1}) || w.inbox.requests != MaxTries {
 			t.Errorf("%+v, %d requests", s, w.inbox.requests)
 		}
-		if len(w.errors) != 1 || !strings.HasPrefix(w.errors[0], "webhook out[0] (localhost): event ") || !strings.HasSuffix(w.errors[0], "was given up after 10 tries: status 502") {
+		if len(w.errors) != 1 || !strings.HasPrefix(w.errors[0], "webhook out[0] (localhost): event ") || !strings.HasSuffix(w.errors[0], "was given up after try 10: status 502") {
 			t.Errorf("%q", w.errors)
 		}
 	})
