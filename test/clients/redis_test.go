@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -118,11 +119,17 @@ func redisProgram(command func(t *testing.T, args ...string) (*exec.Cmd, error))
 	}
 }
 
+var building sync.Mutex
+
 // goRedis builds the program of go-redis, which is a module of its own, and returns its path.
 func goRedis(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "go-redis")
-	build := exec.CommandContext(deadline(t), "go", "build", "-o", path, ".")
+	// One build at a time, because the first leaves the others nothing to do. What is not in the
+	// caches of Go may take minutes to come: the time of all tests bounds it.
+	building.Lock()
+	defer building.Unlock()
+	build := exec.Command("go", "build", "-o", path, ".")
 	build.Dir = "redis/go"
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

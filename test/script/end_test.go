@@ -4,7 +4,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -20,24 +19,23 @@ import (
 // TestHungFileDoesNotHoldTheEnd: a file that cannot be read, nor the read interrupted, as on
 // a disk of a network that has gone, does not keep the process from ending.
 func TestHungFileDoesNotHoldTheEnd(t *testing.T) {
-	out, err := exec.Command("headgate", "admin", "token", "ann").Output()
-	if err != nil {
+	tiers := filepath.Join(t.TempDir(), "tiers.yaml")
+	if err := os.WriteFile(tiers, []byte("tiers: {free: {default: [{requests_per_unit: 1, unit: hour}]}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
-	if err := os.WriteFile(tokens, []byte("tokens:\n"+strings.SplitAfterN(string(out), "\n", 4)[3]), 0o600); err != nil {
+	s := start(t, "--tiers="+tiers)
+	if err := unix.Mkfifo(tiers+".new", 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, "--admin-addr=127.0.0.1:0", "--admin-tokens="+tokens)
-	if err := unix.Mkfifo(tokens+".new", 0o600); err != nil {
+	if err := os.Rename(tiers+".new", tiers); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(tokens+".new", tokens); err != nil {
-		t.Fatal(err)
-	}
-	var hung int
+	var (
+		hung int
+		err  error
+	)
 	eventually.True(t, "the file is being read", func() bool {
-		hung, err = unix.Open(tokens, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) // fails while nobody reads
+		hung, err = unix.Open(tiers, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) // fails while nobody reads
 		return err == nil
 	})
 	defer unix.Close(hung)
