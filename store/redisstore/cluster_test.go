@@ -16,10 +16,12 @@ import (
 
 	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/resp"
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
+	"github.com/headgate/headgate/store/redisstore/conn"
 	"github.com/headgate/headgate/store/storetest"
 )
 
@@ -467,6 +469,51 @@ func handOver(t *testing.T) (down error) {
 		}
 	}
 	return nil
+}
+
+// A server that a call was redirected to stays connected for a while, though it has no slot. It
+// has all calls of the tag from then on only if the slot has moved: while a slot is being moved,
+// its old server still has the keys that have not moved.
+func TestRedirect(t *testing.T) {
+	shardAt := func(addr string) *shard { return &shard{Server: &conn.Server{Options: &Options{Addr: addr}}} }
+	from, target := shardAt("a:1"), shardAt("b:2")
+	r := &router{
+		shards: map[string]*shard{"a:1": from, "b:2": target},
+		spares: map[string]time.Time{},
+		hurry:  sleep.NewNudge(),
+	}
+	const tag = 5
+	before := new(table)
+	for i := range before {
+		before[i] = from
+	}
+	r.table.Store(before)
+
+	if got := r.redirect(tag, from, redirection{addr: "b:2", ask: true}); got != target {
+		t.Fatalf("the call goes to %p, want %p", got, target)
+	}
+	if got := r.table.Load()[tag]; got != from {
+		t.Error("the next calls of the tag go to the server that is to get the slot")
+	}
+	if r.spares["b:2"].IsZero() {
+		t.Fatal("the server that is to get the slot is not spared")
+	}
+	r.retire(r.table.Load())
+	if r.shards["b:2"] != target {
+		t.Error("the server that is to get the slot was retired")
+	}
+
+	r.redirect(tag, from, redirection{addr: "b:2"})
+	for i, sh := range r.table.Load() {
+		if (sh == target) != (i == tag) {
+			t.Errorf("tag %d goes to %s after the slot of tag %d has moved to b:2", i, sh.Options.Addr, tag)
+		}
+	}
+	select {
+	case <-r.hurry:
+	default:
+		t.Error("nobody looks up the servers after a redirection")
+	}
 }
 
 // An address in a redirection or a view may lack the host.
