@@ -35,6 +35,7 @@ type guarded struct {
 	app      *httptest.Server
 	authAddr string
 	grpcAddr string
+	httpAddr string
 	rules    string
 	headgate *testserver.Process
 	edge     string // HOST:PORT of the gateway
@@ -68,6 +69,7 @@ func startGuarded(t *testing.T, args ...string) *guarded {
 	t.Cleanup(g.app.Close)
 	g.authAddr = net.JoinHostPort("127.0.0.1", strconv.Itoa(testserver.FreePort(t)))
 	g.grpcAddr = net.JoinHostPort("127.0.0.1", strconv.Itoa(testserver.FreePort(t)))
+	g.httpAddr = net.JoinHostPort("127.0.0.1", strconv.Itoa(testserver.FreePort(t)))
 	// By the hour, so that no limit is as if unused before a slow machine is done.
 	rules := instead(g, readFile(t, filepath.Join(gatewaysDir, "rules.yaml")), "unit: minute", "unit: hour")
 	g.rules = writeRules(t, rules)
@@ -86,7 +88,7 @@ func (g *guarded) startHeadgate(args ...string) {
 	g.headgate, err = testserver.StartProcess(exec.Command(path, append([]string{"serve",
 		"--rules", g.rules, "--identity", filepath.Join(gatewaysDir, "identity.yaml"),
 		"--auth-addr", g.authAddr, "--auth-peers", "127.0.0.1", "--grpc-addr", g.grpcAddr,
-		"--http-addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0", "--drain-delay", "0s",
+		"--http-addr", g.httpAddr, "--ops-addr", "127.0.0.1:0", "--drain-delay", "0s",
 	}, args...)...))
 	if err != nil {
 		g.t.Fatalf("start headgate: %v", err)
@@ -112,7 +114,7 @@ func (g *guarded) example(name string, changes ...string) string {
 	for i := 0; i < len(changes); i += 2 {
 		text = instead(g, text, changes[i], changes[i+1])
 	}
-	for port, addr := range map[string]string{"8000": g.app.Listener.Addr().String(), "9091": g.authAddr, "8081": g.grpcAddr} {
+	for port, addr := range map[string]string{"8000": g.app.Listener.Addr().String(), "9091": g.authAddr, "8081": g.grpcAddr, "8080": g.httpAddr} {
 		text = strings.ReplaceAll(text, ":"+port, ":"+portOf(g.t, addr))
 		text = strings.ReplaceAll(text, "port_value: "+port, "port_value: "+portOf(g.t, addr))
 	}
