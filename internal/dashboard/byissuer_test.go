@@ -275,6 +275,9 @@ func TestTwoTabs(t *testing.T) {
 	first, second, mallory := b.start(), b.start(), l.browser().start()
 	for _, target := range []string{first, mallory, CallbackPath, CallbackPath + "?error=access_denied"} {
 		b.back(target)
+		if c := b.cookies["headgate_login_9292"]; c == nil || c.MaxAge != int(oidclogin.Lasts/time.Second) {
+			t.Errorf("%s: the login that goes on is kept by %v", target, c)
+		}
 		if why := b.why(); b.ask("GET", "/api/me").Code != http.StatusUnauthorized || !strings.Contains(why, "that another one has replaced") {
 			t.Errorf("%s: why %q", target, why)
 		}

@@ -256,6 +256,19 @@ func TestCookieOfAnotherHost(t *testing.T) {
 	}
 }
 
+// TestCookieBehindAProxyThatTakesOffHTTPS: at the address that browsers reach by HTTPS, however it
+// is spelled, a cookie that a host beside it can set is none; at another one it may be the only one.
+func TestCookieBehindAProxyThatTakesOffHTTPS(t *testing.T) {
+	h := &handler{issuer: &byIssuer{host: "gate.example", https: true}}
+	for host, want := range map[string]bool{"gate.example": false, "GATE.Example": false, "node": true} {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "http://"+host+"/api/me", nil)
+		r.AddCookie(&http.Cookie{Name: "headgate_session", Value: "V"})
+		if got := h.brought(r) != nil; got != want {
+			t.Errorf("%s: %t, want %t", host, got, want)
+		}
+	}
+}
+
 // Who asks for the token of a session does not get it: neither in an answer nor by
 // printing what the dashboard has in memory.
 func TestTokenIsNotShown(t *testing.T) {

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/httpcheck"
+	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/turns"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules/rulefile"
@@ -82,6 +84,42 @@ func settle(t testing.TB, h http.Handler, path, reservation, more string) (s set
 	t.Helper()
 	s.status = send(t, h, path, fmt.Sprintf(`{"reservation":%q%s}`, reservation, more), &s)
 	return s
+}
+
+// TestAdmitReserver: who may only reserve is kept out of checks, who may only check of the paths
+// of reservations, and where nothing is said of reservations, who may check.
+func TestAdmitReserver(t *testing.T) {
+	limiter, err := headgate.New(headgate.Options{Store: memory(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := func(*http.Request) (httpcheck.Checker, error) { return limiter, nil }
+	none := func(*http.Request) (httpcheck.Checker, error) {
+		return nil, &callers.Refused{Reason: refusals.WrongScope, What: "no right"}
+	}
+	for name, c := range map[string]struct {
+		options           httpcheck.Options
+		checks, reservers bool // are let in
+	}{
+		"reserves alone": {httpcheck.Options{Admit: none, AdmitReserver: all}, false, true},
+		"checks alone":   {httpcheck.Options{Admit: all, AdmitReserver: none}, true, false},
+		"one for both":   {httpcheck.Options{Admit: none}, false, false},
+	} {
+		c.options.Checker = limiter
+		h, err := httpcheck.NewHandler(c.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{"/v1/check", "/ratelimit/check", "/v1/reserve", "/v1/commit", "/v1/cancel"} {
+			want := c.checks
+			if path == "/v1/reserve" || path == "/v1/commit" || path == "/v1/cancel" {
+				want = c.reservers
+			}
+			if status, text, _ := body(h, path, "{}"); (status != http.StatusForbidden) != want {
+				t.Errorf("%s, %s: %d %s", name, path, status, text)
+			}
+		}
+	}
 }
 
 // TestA10ReserveCommitCancel takes a reservation through all paths, on a listener that

@@ -203,7 +203,7 @@ func TestExpressTells(t *testing.T) {
 		{name: "standardHeaders", text: `{"standardHeaders":"true"}`, notes: []string{"1 elsewhere=false standardHeaders: true: these headers"}},
 		{name: "ipv6Subnet", text: `{"ipv6Subnet":false}`, notes: []string{"1 elsewhere=true ipv6Subnet: false: the identity file says it: {remote_address: {ipv4: 32, ipv6: 128}}"}},
 	})
-	for _, text := range []string{`{"limit":"100"}`, `{"windowMs":"1000"}`, `{"limit":null}`} {
+	for _, text := range []string{`{"limit":"100"}`, `{"windowMs":"1000"}`, `{"limit":null}`, `{"windowMs":"1000","limit":100}`, `{"limit":"100","windowMs":1000}`} {
 		if _, err := Import(Express, rulefile.File{Name: "f", Data: []byte(text)}, Options{}); err == nil || !strings.Contains(err.Error(), "no limit in it") {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -224,6 +224,7 @@ func TestEnvoyGatewayTells(t *testing.T) {
 	checkTold(t, EnvoyGateway, []told{
 		{name: "whole", text: selected("{headers: [{name: u, type: Distinct, invert: no}]}"), rules: three},
 		{name: "clientSelectors", text: policy(target, "{limit: {requests: 3, unit: Hour}, clientSelectors: {headers: [{name: u, value: a}]}}"), notes: []string{"9 elsewhere=false clientSelectors: it is no list"}, never: three},
+		{name: "clientSelectors after a limit that is none", text: policy(target, "{limit: {requests: 3, unit: Fortnight}, clientSelectors: [{headers: [{name: u, value: a}]}]}"), notes: []string{"9 elsewhere=false a rule of"}, never: three},
 		{name: "a selector that is a text", text: selected("u"), notes: []string{"9 elsewhere=false clientSelectors: one that is no mapping"}, never: three},
 		{name: "headers", text: selected("{headers: {name: u, value: a}}"), notes: []string{"9 elsewhere=false headers: it is no list"}, never: three},
 		{name: "methods", text: selected("{methods: {value: GET}}"), notes: []string{"9 elsewhere=false methods: it is no list"}, never: three},

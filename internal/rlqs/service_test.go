@@ -121,8 +121,13 @@ func TestOverTheWire(t *testing.T) {
 func TestCountsDoNotGoBack(t *testing.T) {
 	service, _ := serve(t, Options{})
 	s := &session{service: service, domain: "d"}
-	s.read(reports("d", usageOf("ann", 7)))
+	first := usageOf("ann", 7)
+	first.NumRequestsDenied = 3
+	s.read(reports("d", first))
 	before := service.Stats()
+	if before.Allowed != 7 || before.Denied != 3 {
+		t.Errorf("allowed %d and denied %d, want 7 and 3", before.Allowed, before.Denied)
+	}
 	negative := usageOf("ann", math.MaxUint64)
 	negative.NumRequestsDenied = math.MaxUint64
 	s.read(reports("d", negative))

@@ -51,3 +51,22 @@ func TestNudgeEvery(t *testing.T) {
 		}
 	})
 }
+
+// TestAtOnce: the first round comes even where the end has come before it, and none after a break.
+func TestAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		rounds := 0
+		for range sleep.AtOnce(ctx, time.Minute) {
+			rounds++
+			break
+		}
+		cancel()
+		for range sleep.AtOnce(ctx, time.Minute) {
+			rounds++
+		}
+		if rounds != 2 {
+			t.Errorf("%d rounds, want 2", rounds)
+		}
+	})
+}
