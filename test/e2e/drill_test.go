@@ -559,6 +559,12 @@ func TestN6DrillClockSkew(t *testing.T) {
 			return nil
 		})
 	}
+	ahead.until(t, func() error {
+		if w, _ := f.drill("show"); len(w.Nodes) != 2 { // the other one hears of it when it looks the next time
+			return fmt.Errorf("%d nodes have told of the drill", len(w.Nodes))
+		}
+		return nil
+	})
 	if out, err := headgate(t, "drill", "stop", "--admin", f.admin, "--admin-token-file", f.token); err != nil {
 		t.Error(err, out)
 	}
