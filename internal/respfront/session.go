@@ -163,10 +163,16 @@ const needsAuth = "NOAUTH Authentication required."
 // shown returns what the caller shows.
 func (s *session) shown() callers.Shown { return callers.Shown{Token: s.token, Peer: s.peer} }
 
+// comeIn returns what decides for the caller, or why it does not come in by what it shows now.
+func (s *session) comeIn() (Checker, error) {
+	c, err := s.server.entrance.Enter(s.shown())
+	s.setKnown(err == nil)
+	return c, err
+}
+
 // keptOut returns why the caller does not come in by what it shows now; nil where it does.
 func (s *session) keptOut() error {
-	_, err := s.server.entrance.Enter(s.shown())
-	s.setKnown(err == nil)
+	_, err := s.comeIn()
 	return err
 }
 
@@ -194,8 +200,7 @@ func (s *session) setKnown(known bool) {
 // enter returns what decides for the caller. It is asked for each batch, so that a credential
 // that is taken back is good no longer.
 func (s *session) enter() (Checker, error) {
-	c, err := s.server.entrance.Enter(s.shown())
-	s.setKnown(err == nil)
+	c, err := s.comeIn()
 	if err == nil {
 		return c, nil
 	}
