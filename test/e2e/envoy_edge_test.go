@@ -82,18 +82,13 @@ func startEdge(t *testing.T, args ...string) *edge {
 	e.startHeadgate()
 
 	config := readFile(t, filepath.Join(exampleDir, "envoy.yaml"))
-	for from, to := range map[string]string{
+	config = with(t, config, map[string]string{
 		"port_value: 10000": "port_value: 0",
 		"port_value: 9901":  "port_value: 0",
 		"port_value: 8000":  "port_value: " + portOf(t, backend.Listener.Addr().String()),
 		"port_value: 8081":  "port_value: " + portOf(t, e.grpcAddr),
 		"timeout: 0.02s":    "timeout: 10s",
-	} {
-		if n := strings.Count(config, from); n != 1 {
-			t.Fatalf("envoy.yaml holds %q %d times, want once", from, n)
-		}
-		config = strings.Replace(config, from, to, 1)
-	}
+	})
 	e.envoy = testserver.Envoy(t, config)
 	return e
 }
@@ -103,6 +98,23 @@ func TestMain(m *testing.M) {
 		os.Exit(runHolder(orders))
 	}
 	testserver.RunTests(m)
+}
+
+// with returns a configuration with each of the texts that are keys replaced, which it holds once.
+func with(t *testing.T, config string, changes map[string]string) string {
+	t.Helper()
+	for from, to := range changes {
+		if n := strings.Count(config, from); n != 1 {
+			t.Fatalf("envoy.yaml holds %q %d times, want once", from, n)
+		}
+		config = strings.Replace(config, from, to, 1)
+	}
+	return config
+}
+
+// healthy returns what reports whether Envoy takes so many nodes for healthy.
+func (e *edge) healthy(nodes int64) func() bool {
+	return func() bool { return e.envoy.Counter("cluster.headgate.membership_healthy") == nodes }
 }
 
 // startHeadgate runs `headgate serve` and waits until it is healthy.

@@ -67,18 +67,13 @@ func startExample(t *testing.T, dir string, handler http.Handler) (e *edge, http
 		t.Fatal(err)
 	}
 	config := readFile(t, filepath.Join(dir, "envoy.yaml"))
-	for from, to := range map[string]string{
+	config = with(t, config, map[string]string{
 		"port_value: 10000": "port_value: 0",
 		"port_value: 9901":  "port_value: 0",
 		"port_value: 8000":  "port_value: " + portOf(t, backend.Listener.Addr().String()),
 		"port_value: 8081":  "port_value: " + portOf(t, e.grpcAddr),
 		"timeout: 0.02s":    "timeout: 10s",
-	} {
-		if n := strings.Count(config, from); n != 1 {
-			t.Fatalf("envoy.yaml holds %q %d times, want once", from, n)
-		}
-		config = strings.Replace(config, from, to, 1)
-	}
+	})
 	e.envoy = testserver.Envoy(t, config)
 	return e, httpAddr
 }

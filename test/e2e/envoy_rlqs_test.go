@@ -22,17 +22,12 @@ const quotasDir = "../../examples/envoy-quotas"
 func quotaEdge(t *testing.T, backend, grpcAddr string) *testserver.EnvoyServer {
 	t.Helper()
 	config := readFile(t, filepath.Join(quotasDir, "envoy.yaml"))
-	for from, to := range map[string]string{
+	config = with(t, config, map[string]string{
 		"port_value: 10000": "port_value: 0",
 		"port_value: 9901":  "port_value: 0",
 		"port_value: 8000":  "port_value: " + portOf(t, backend),
 		"port_value: 8081":  "port_value: " + portOf(t, grpcAddr),
-	} {
-		if n := strings.Count(config, from); n != 1 {
-			t.Fatalf("envoy.yaml holds %q %d times, want once", from, n)
-		}
-		config = strings.Replace(config, from, to, 1)
-	}
+	})
 	return testserver.Envoy(t, config)
 }
 

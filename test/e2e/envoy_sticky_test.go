@@ -67,7 +67,7 @@ func TestD7ChecksOfAKeyStick(t *testing.T) {
 	e.headgate = nodes[0].process
 	t.Cleanup(e.client.CloseIdleConnections)
 	config := readFile(t, filepath.Join(stickyDir, "envoy.yaml"))
-	for from, to := range map[string]string{
+	config = with(t, config, map[string]string{
 		"port_value: 10000":                     "port_value: 0",
 		"port_value: 9901":                      "port_value: 0",
 		"port_value: 8000":                      "port_value: " + portOf(t, backend.Listener.Addr().String()),
@@ -75,17 +75,9 @@ func TestD7ChecksOfAKeyStick(t *testing.T) {
 		"port_value: 8082":                      "port_value: " + portOf(t, nodes[1].grpcAddr),
 		"timeout: 0.02s":                        "timeout: 10s", // a busy machine
 		"- timeout: 1s\n          interval: 2s": "- timeout: 1s\n          interval: 0.1s",
-	} {
-		if n := strings.Count(config, from); n != 1 {
-			t.Fatalf("envoy.yaml holds %q %d times, want once", from, n)
-		}
-		config = strings.Replace(config, from, to, 1)
-	}
+	})
 	e.envoy = testserver.Envoy(t, config)
-	healthy := func(n int64) func() bool {
-		return func() bool { return e.envoy.Counter("cluster.headgate.membership_healthy") == n }
-	}
-	e.eventually("both nodes are asked", healthy(2))
+	e.eventually("both nodes are asked", e.healthy(2))
 
 	const keys, checks, limit = 24, 3, 6000
 	asked := make([]int, len(nodes))
@@ -112,7 +104,7 @@ func TestD7ChecksOfAKeyStick(t *testing.T) {
 	}
 
 	nodes[0].process.Terminate()
-	e.eventually("one node is asked", healthy(1))
+	e.eventually("one node is asked", e.healthy(1))
 	for k := range keys {
 		if resp := e.get("/", fmt.Sprint("key", k)); resp.Header.Get("x-ratelimit-remaining") == "" {
 			t.Errorf("key%d was not decided: %s", k, resp.Status)
