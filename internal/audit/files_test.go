@@ -259,7 +259,12 @@ func TestFilesOfACrash(t *testing.T) {
 	written(t, other, 1)
 	left := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		// Whole at once: an empty one is removed, if that of other looks just then.
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
