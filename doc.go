@@ -14,11 +14,12 @@
 // Use a [Limiter] for rules: it matches the descriptors of a request against a
 // rule set, asks the store for all limits at once and merges their answers.
 // With a Redis store (package redisstore) in place of the memory store, any
-// number of processes share one count. How often that store is asked is a matter
-// of layers over it (packages lease, denial, subbucket) and of the rules; what
-// happens when it does not answer, of the rules and of [Options.Fallback]. Without a
-// Fallback, rules of failure mode open, which is the default, and local let everything
-// pass then; give a Limiter one from package store/local, as headgate serve does.
+// number of processes share one count; each of them joins their fleet (package
+// fleet). How often that store is asked is a matter of layers over it (packages
+// lease, denial, subbucket) and of the rules; what happens when it does not answer,
+// of the rules and of [Options.Fallback]. Without a Fallback, rules of failure mode
+// open, which is the default, and local let everything pass then; give a Limiter one
+// from package store/local, as headgate serve does.
 //
 // A rule may also bound how many requests are in flight at one time. Give a
 // request a [Request.Hold], drawn by [limit.NewHold]; while it runs, renew what it holds

@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/denial"
+	"github.com/headgate/headgate/store/fleet"
 	"github.com/headgate/headgate/store/lease"
 	"github.com/headgate/headgate/store/local"
 	"github.com/headgate/headgate/store/memstore"
@@ -213,12 +214,15 @@ func ExampleOptions_layers() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	nodes := func() int { return 3 } // or that of a fleet.Fleet
-	own, err := local.New(local.Options{Nodes: nodes})
+	ctx, leave := context.WithCancel(context.Background())
+	defer leave()
+	nodes := fleet.Join(fleet.Options{Roster: shared, Static: 3}) // without Static they count each other
+	go nodes.Run(ctx)
+	own, err := local.New(local.Options{Nodes: nodes.Live})
 	if err != nil {
 		log.Fatal(err)
 	}
-	leases := lease.New(lease.Options{Store: shared, Local: own, Nodes: nodes})
+	leases := lease.New(lease.Options{Store: shared, Local: own, Nodes: nodes.Live})
 	defer leases.Close() // gives back what is leased
 	set, err := rulefile.Load([]rulefile.File{{Name: "api.yaml", Data: []byte(`
 domain: api
@@ -244,7 +248,7 @@ descriptors:
 		Descriptors: []headgate.Descriptor{{Entries: []descriptor.Entry{{Key: "tenant", Value: "acme"}}, Hits: 1}},
 	}}
 	responses := make([]headgate.Response, 1)
-	if err := limiter.Check(context.Background(), requests, responses); err != nil {
+	if err := limiter.Check(ctx, requests, responses); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(responses[0].Allowed)

@@ -33,6 +33,13 @@
 // Package conn has the connections below, package resp speaks the protocol of Redis on
 // them, package doctor checks a server.
 //
+// # A node of a fleet
+//
+// A program that counts here joins a fleet (package fleet) with the Store as its
+// Options.Roster, and runs it. By that heartbeat nodes know how many they are, and that
+// all of them read window counters as integers, for which Redis needs about half of the
+// time. Without it counts are as exact.
+//
 // # Connection
 //
 // The store connects in the background, with pauses that grow to a second, and

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -63,20 +65,33 @@ var (
 	leased    = system{name: "leased", mode: &store.Mode{Consistency: store.Leased}, open: openLeased}
 )
 
+// join opens the store of the one node of a fleet, as the server does: window counters are
+// integers from when each node that is alive has said that it reads them.
+func join(o redisstore.Options) (*redisstore.Store, error) {
+	s, err := redisstore.New(o)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.Attend(context.Background(), "storeload", time.Hour); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
 func openPlain(o redisstore.Options) (store.Store, error) {
 	o.NoCoalescing = true
-	return redisstore.New(o)
+	return join(o)
 }
 
 func openForgetful(o redisstore.Options) (store.Store, error) {
 	o.Remembered = -1
-	return redisstore.New(o)
+	return join(o)
 }
 
-func openCoalesced(o redisstore.Options) (store.Store, error) { return redisstore.New(o) }
+func openCoalesced(o redisstore.Options) (store.Store, error) { return join(o) }
 
 func openRemembering(o redisstore.Options) (store.Store, error) {
-	s, err := redisstore.New(o)
+	s, err := join(o)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +99,7 @@ func openRemembering(o redisstore.Options) (store.Store, error) {
 }
 
 func openLeased(o redisstore.Options) (store.Store, error) {
-	s, err := redisstore.New(o)
+	s, err := join(o)
 	if err != nil {
 		return nil, err
 	}

@@ -94,6 +94,15 @@ func TestRunAgainstGRPC(t *testing.T) {
 	}
 }
 
+// A warm-up of several passes ends when they are over: nothing else ends this one.
+func TestSeveralPasses(t *testing.T) {
+	o := options(serve(t), messages(t, "ok", "over"))
+	o.Passes, o.MaxWarmUp = 50, time.Hour
+	if r, err := Run(o); err != nil || r.Answers == 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func TestRunReportsErrors(t *testing.T) {
 	if r, err := Run(options(serve(t), messages(t, "nowhere"))); err == nil {
 		t.Errorf("a server that answers with errors was measured: %+v", r.Answers)

@@ -61,8 +61,8 @@ const (
 // Course is how far a run is; its connections count in it. The zero value is one that warms up.
 type Course struct {
 	phase atomic.Int32
-	// Sent are messages that were handed out, those of the first pass at least, and Answers
-	// what was answered since the start.
+	// Sent are messages that were handed out until measuring began, and all of the first pass;
+	// Answers is what was answered since the start.
 	Sent, Answers atomic.Int64
 }
 
@@ -205,7 +205,7 @@ func closeAll(connections []*connection) error {
 // next returns the message to send now.
 func (r *run) next(random *rand.Rand) []byte {
 	messages := r.options.Messages
-	if r.Sent.Load() < int64(len(messages)) {
+	if r.phase.Load() == warming || r.Sent.Load() < int64(len(messages)) {
 		if i := r.Sent.Add(1) - 1; i < int64(len(messages)) {
 			return messages[i]
 		}
