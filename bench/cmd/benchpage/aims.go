@@ -64,6 +64,7 @@ func ratio(a, b figure) figure {
 const (
 	oneDescriptor, threeDescriptors = "1 descriptor", "3 descriptors"
 	overLimit, atRate               = "1 descriptor, over limit", "1 descriptor, 5000 requests/s"
+	atLoad                          = "1 descriptor, 70 % of the most that it answers"
 
 	constant  = "grpc-go, answers a constant"
 	ratelimit = "envoyproxy/ratelimit"
@@ -125,6 +126,7 @@ func storeAims() []aim {
 		{"redis", "Redis, one key", own(single+"coalesced", "redis_us"), 3, "us"},
 		{"redis", "Redis, three keys", own(three+"coalesced", "redis_us"), 6.2, "us"},
 		{"redis", "Redis, hot key", own("one hot key: coalesced", "redis_us"), 0.5, "us"},
+		{"redis", "p99 of a leased hit", own("1 key of 100: leased", "p99_us"), 100, "us"},
 		{"redis", "calls of a leased hit", own("1 key of 100: leased", "calls"), 0.002, "calls"},
 		{"redis", "calls of a remembered denial", own("over the limit, 1 key of 10,000: coalesced, denials remembered", "calls"), 0.002, "calls"},
 		{"redis", "p50 at a moderate rate, to asking alone", ratio(own(calm+"coalesced", "p50_us"), own(calm+"each alone", "p50_us")), 1, ""},
@@ -160,6 +162,7 @@ func latencyAims() []aim {
 	return []aim{
 		{"latency", fmt.Sprintf("5,000/s, %s: p99 to %s", inRedis, ratelimit), to("p99_us"), 0.2, ""},
 		{"latency", fmt.Sprintf("5,000/s, %s: server + Redis to %s", inRedis, ratelimit), to("sum_us"), 0.3, ""},
+		{"latency", fmt.Sprintf("%s: p99 at 70 %% of the most that it answers", inRedis), at("latency", atLoad, inRedis, "p99_us"), 5000, "us"},
 		{"latency", fmt.Sprintf("5,000/s, %s: Redis alone to %s", inRedis, ratelimit), to("redis_us"), 1, ""},
 	}
 }

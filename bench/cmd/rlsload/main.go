@@ -110,7 +110,7 @@ func measureAll(ctx context.Context, s settings) error {
 				continue
 			}
 			if round > 0 {
-				sys.workloads = slices.DeleteFunc(slices.Clone(sys.workloads), func(w workload) bool { return w.rate > 0 })
+				sys.workloads = slices.DeleteFunc(slices.Clone(sys.workloads), func(w workload) bool { return w.isPaced() })
 			}
 			fmt.Fprintf(os.Stderr, "round %d of %d: %s\n", round+1, s.rounds, sys.name)
 			if err := measureSystem(ctx, s, sys, results); err != nil {
@@ -148,7 +148,11 @@ func measureSystem(ctx context.Context, s settings, sys system, results *results
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		m, failed := measure(s, sys, running, w)
+		asked, failed := results.withRate(cellOf(sys, w))
+		var m measurement
+		if failed == nil {
+			m, failed = measure(s, sys, running, asked)
+		}
 		if failed != nil {
 			results.miss(cellOf(sys, w), failed)
 			err = errors.Join(err, fmt.Errorf("%s: %w", w, failed))

@@ -90,7 +90,7 @@ func measure(s settings, sys system, i *instance, w workload) (measurement, erro
 		l.before = i.snapshot()
 	}
 	o.End = func() { l.after = i.snapshot() }
-	if w.rate > 0 {
+	if w.isPaced() {
 		err = l.paced(o, w.rate)
 	} else {
 		err = l.closed(o, sys.protocol)
@@ -109,7 +109,7 @@ func measure(s settings, sys system, i *instance, w workload) (measurement, erro
 // prepare empties Redis, but for workloads with a rate, which need all keys and
 // get them quickly here.
 func (i *instance) prepare(s settings, sys system, w workload, messages [][]byte) error {
-	if w.rate == 0 {
+	if !w.isPaced() {
 		i.filled = false
 		var errs []error
 		for _, r := range i.redis {

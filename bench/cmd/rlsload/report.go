@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -27,7 +28,7 @@ func (c cell) section() string {
 		return "check"
 	case c.axis != "":
 		return "scale"
-	case c.workload.rate > 0:
+	case c.workload.isPaced():
 		return "latency"
 	}
 	return "grpc"
@@ -64,6 +65,21 @@ func (r *results) seen(c cell) {
 func (r *results) add(c cell, m measurement) {
 	r.seen(c)
 	r.all[c] = append(r.all[c], m)
+}
+
+// withRate returns the workload of c, with the rate that its load comes to.
+func (r *results) withRate(c cell) (workload, error) {
+	w := c.workload
+	if w.load == 0 {
+		return w, nil
+	}
+	c.workload.load = 0
+	rounds := r.all[c]
+	if len(rounds) == 0 {
+		return w, errors.New("how much it answers at most was not measured")
+	}
+	w.rate = int(rounds[len(rounds)-1].rate) * w.load / 100
+	return w, nil
 }
 
 // miss says that a round of c could not be measured. It is a row when no other
@@ -119,7 +135,7 @@ var columns = map[string][]column{
 		colUndecided,
 	},
 	"latency": {
-		colP50, colP99,
+		colRate, colP50, colP99,
 		{"p99.9 us", func(_ *results, _ cell, m measurement, _ float64) string { return micro(m.p999) }},
 		{"p99 x ratelimit", (*results).latencyRatio},
 		{"sent late, p99 us", func(_ *results, _ cell, m measurement, _ float64) string { return micro(m.late) }},

@@ -189,6 +189,24 @@ func TestRatios(t *testing.T) {
 	}
 }
 
+// TestLoad: of what the same system answered in the last round; without that there is no rate.
+func TestLoad(t *testing.T) {
+	r := newResults()
+	c := cell{system: "headgate", workload: busy}
+	if w, err := r.withRate(c); err == nil {
+		t.Errorf("%d requests a second of nothing", w.rate)
+	}
+	r.add(cell{system: ratelimitName, workload: one}, measurement{rate: 1})
+	r.add(cell{system: "headgate", workload: one}, measurement{rate: 9000})
+	r.add(cell{system: "headgate", workload: one}, measurement{rate: 10_000})
+	if w, err := r.withRate(c); w.rate != 7000 || err != nil {
+		t.Errorf("%d requests a second, %v", w.rate, err)
+	}
+	if c.section() != "latency" || c.table() != "1 descriptor, 70 % of the most that it answers" {
+		t.Errorf("%s: %s", c.section(), c.table())
+	}
+}
+
 // TestSystemsHaveNamesOfTheirOwn: a name is a place in a table.
 func TestSystemsHaveNamesOfTheirOwn(t *testing.T) {
 	for name, systems := range map[string][]system{

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/headgate/headgate/bench/internal/server"
 )
@@ -91,7 +92,9 @@ var (
 	closed  = []workload{one, three, oneOver}
 	// paced are the workloads in which requests are due at set times.
 	paced = []workload{{descriptors: 1, rate: 1000}, {descriptors: 1, rate: 5000}, {descriptors: 1, rate: 20_000}}
-	all   = append(paced[:len(paced):len(paced)], closed...)
+	// busy is asked for a part of what was answered before.
+	busy = workload{descriptors: 1, load: 70}
+	all  = slices.Concat(paced, closed, []workload{busy})
 )
 
 // systemsFor returns what is measured: Headgate, what transport alone costs, and
@@ -104,7 +107,7 @@ func systemsFor(s settings) []system {
 		return scaleSystems(s.scale, s.full)
 	}
 	systems := []system{
-		{name: constantName, protocol: envoy, workloads: append(paced[:len(paced):len(paced)], one, three), start: startConstant},
+		{name: constantName, protocol: envoy, workloads: slices.Concat(paced, []workload{one, three, busy}), start: startConstant},
 		{name: "headgate, memory", protocol: envoy, workloads: all, start: headgate{}.start},
 		{name: "headgate, memory, --grpc-transport grpc-go", protocol: envoy, workloads: closed, start: headgate{flags: grpcGo}.start},
 		{name: "headgate, memory, --compat envoy", protocol: envoy, workloads: closed, start: headgate{flags: []string{"--compat", "envoy"}}.start},

@@ -14,10 +14,14 @@ type workload struct {
 	descriptors int
 	// over asks under limits that are used up by the first request.
 	over bool
-	// rate is how many requests are due each second; 0 asks again as soon as
-	// there is an answer.
-	rate int
+	// rate is how many requests are due each second, load the same in percent of what
+	// the system answers when it is asked again as soon as there is an answer. That is
+	// how it is asked where both are 0.
+	rate, load int
 }
+
+// isPaced reports whether requests are due at set times.
+func (w workload) isPaced() bool { return w.rate > 0 || w.load > 0 }
 
 // passes is how often each request is made before measuring: once, so that each
 // bucket is there; and until nearly all of those over the limit have been denied.
@@ -37,7 +41,10 @@ func (w workload) String() string {
 	if w.over {
 		name += ", over limit"
 	}
-	if w.rate > 0 {
+	switch {
+	case w.load > 0:
+		name += fmt.Sprintf(", %d %% of the most that it answers", w.load)
+	case w.rate > 0:
 		name += fmt.Sprintf(", %d requests/s", w.rate)
 	}
 	return name
