@@ -228,6 +228,13 @@ func TestLogin(t *testing.T) {
 		}
 		return all
 	}
+	longest := ""
+	for n := identity.MaxToken * 2 / 3; len(longest) < identity.MaxToken; n++ { // base64 makes more of it
+		longest = i.token("rsa", s.now, with(admin, "x", strings.Repeat("x", n)))
+	}
+	if len(longest) != identity.MaxToken {
+		t.Fatalf("the token has %d bytes", len(longest))
+	}
 	for name, c := range map[string]struct {
 		token string
 		// want is the scope, None where the token is refused, for the reason why.
@@ -260,6 +267,7 @@ func TestLogin(t *testing.T) {
 		"an unknown key":        {token: signWith(t, "second", stranger.keys["first"], i.claims(s.now, admin)), why: "the key that has signed the token is not one of the issuer"},
 		"HMAC by a public key":  {token: signWith(t, "rsa", public, i.claims(s.now, admin)), why: "token algorithm not allowed"},
 		"no algorithm":          {token: unsigned(t, i.claims(s.now, admin)), why: "token algorithm not allowed"},
+		"as long as it may be":  {token: longest, want: Admin},
 		"huge":                  {token: i.token("first", s.now, with(admin, "x", strings.Repeat("x", identity.MaxToken))), why: "token too long; hint: it may have 8192 bytes"},
 		"no name":               {token: i.token("first", s.now, with(admin, "sub", nil)), why: "the claim sub of the token"},
 		"a name of lines":       {token: i.token("first", s.now, with(admin, "sub", "ann\nbob")), why: "the claim sub of the token"},

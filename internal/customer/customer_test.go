@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/customer"
+	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/internal/tierfile"
 	"github.com/headgate/headgate/internal/usagetoken"
@@ -302,6 +304,116 @@ func TestTooOften(t *testing.T) {
 	}
 }
 
+// TestRefusalsAreCounted: who is turned away is counted by the reason, and no customer is named: his
+// name may be his key.
+func TestRefusalsAreCounted(t *testing.T) {
+	w := newWorld(t)
+	path := filepath.Join(t.TempDir(), "usage.key")
+	file := strings.Repeat("k", 32) + "\n"
+	write := func() *usagetoken.Keys {
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		keys, err := usagetoken.Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return keys
+	}
+	keys := write()
+	sign := func(subject tenant.Subject, lasts time.Duration) string {
+		token, err := keys.Sign(subject, w.clock().Add(lasts))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token
+	}
+	expired, good, revoked := sign(acme, time.Minute), sign(acme, time.Hour), sign(bolt, time.Hour)
+	grant, err := keys.Verify(revoked, w.clock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file += "revoked " + grant.ID + "\n"
+	keys = write()
+	w.pass(2 * time.Minute)
+	var actors []string
+	log := refusals.New(refusals.Options{Now: w.clock, Tell: func(n refusals.Notice) { actors = append(actors, n.Actor) }})
+	handler, err := customer.New(customer.Options{Keys: keys, Usage: w, Now: w.clock, Refusals: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(header string) *httptest.ResponseRecorder {
+		r, a := httptest.NewRequest(http.MethodGet, customer.Path, http.NoBody), httptest.NewRecorder()
+		if header != "" {
+			r.Header.Set("Authorization", header)
+		}
+		handler.ServeHTTP(a, r)
+		return a
+	}
+	const plain, invalid = `Bearer realm="headgate usage"`, `Bearer realm="headgate usage", error="invalid_token"`
+	for _, c := range []struct{ header, challenge string }{
+		{"", plain}, {"Basic x", invalid}, {"Bearer " + expired, invalid}, {"Bearer " + revoked, invalid}, {"Bearer hgut_x", invalid},
+	} {
+		if a := ask(c.header); a.Code != http.StatusUnauthorized || a.Header().Get("WWW-Authenticate") != c.challenge {
+			t.Errorf("%.10s: %d %q, want %q", c.header, a.Code, a.Header().Get("WWW-Authenticate"), c.challenge)
+		}
+	}
+	for range 11 {
+		ask("Bearer " + good)
+	}
+	got := map[refusals.Reason]uint64{}
+	for _, c := range log.Counts() {
+		if c.Total > 0 {
+			got[c.Reason] = c.Total
+		}
+		if c.Door != refusals.Usage {
+			t.Errorf("%+v", c)
+		}
+	}
+	want := map[refusals.Reason]uint64{
+		refusals.NoToken: 1, refusals.Malformed: 1, refusals.Expired: 1, refusals.Revoked: 1, refusals.BadSignature: 1, refusals.RateLimited: 1,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("counted %v, want %v", got, want)
+	}
+	if slices.ContainsFunc(actors, func(name string) bool { return name != "" }) {
+		t.Errorf("told of %q", actors)
+	}
+}
+
+// askedBy is the key of a context.
+type askedBy struct{}
+
+// TestStoresAreAskedForATime: the stores are asked in the context of the caller, and not for ever.
+func TestStoresAreAskedForATime(t *testing.T) {
+	w := newWorld(t)
+	var asked context.Context
+	handler, err := customer.New(customer.Options{Keys: w.keys, Now: w.clock, Usage: usageOf(func(ctx context.Context) { asked = ctx })})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodGet, customer.Path, http.NoBody)
+	r.Header.Set("Authorization", "Bearer "+w.token(acme))
+	handler.ServeHTTP(httptest.NewRecorder(), r.WithContext(context.WithValue(t.Context(), askedBy{}, "caller")))
+	if asked == nil {
+		t.Fatal("the stores are not asked")
+	}
+	if asked.Value(askedBy{}) != "caller" {
+		t.Error("the context is not that of the caller: who is gone is answered all the same")
+	}
+	if _, ok := asked.Deadline(); !ok {
+		t.Error("the stores may take as long as they like")
+	}
+}
+
+// usageOf is a Usage that knows nobody, and is told in which context it is asked.
+type usageOf func(context.Context)
+
+func (f usageOf) Usage(ctx context.Context, _ []tenant.Subject) ([]tenantusage.Tenant, error) {
+	f(ctx)
+	return nil, nil
+}
+
 // usageFunc is a Usage.
 type usageFunc func([]tenant.Subject) ([]tenantusage.Tenant, error)
 
@@ -324,7 +436,10 @@ func TestTroubles(t *testing.T) {
 	}{
 		"an error":  {func([]tenant.Subject) ([]tenantusage.Tenant, error) { return nil, errors.New("inside") }, 500, "cannot be told", true},
 		"no answer": {func([]tenant.Subject) ([]tenantusage.Tenant, error) { return nil, nil }, 500, "cannot be told", true},
-		"a panic":   {func([]tenant.Subject) ([]tenantusage.Tenant, error) { panic("inside") }, 500, "a bug of Headgate", true},
+		"two answers": {func(s []tenant.Subject) ([]tenantusage.Tenant, error) {
+			return []tenantusage.Tenant{{Subject: bolt, Limits: []tenantusage.Limit{local}}, {Subject: s[0], Limits: []tenantusage.Limit{local}}}, nil
+		}, 500, "cannot be told", true},
+		"a panic": {func([]tenant.Subject) ([]tenantusage.Tenant, error) { panic("inside") }, 500, "a bug of Headgate", true},
 		"the store is away": {func(s []tenant.Subject) ([]tenantusage.Tenant, error) {
 			return []tenantusage.Tenant{{Subject: s[0], Limits: []tenantusage.Limit{away}}}, nil
 		}, 503, "the store of the counters does not answer", false},

@@ -219,6 +219,24 @@ func TestCookiesOfALogin(t *testing.T) {
 	}
 }
 
+// TestCallbackBehindAProxy: a proxy that takes HTTPS off may ask by another host name than browsers
+// do. The cookies are as safe all the same: no other host can set them.
+func TestCallbackBehindAProxy(t *testing.T) {
+	l := newLodge(t, "https://gate.example")
+	b := l.browser()
+	inside := func(r *http.Request) { r.Host = "headgate-1.internal" }
+	begun := b.ask("GET", startPath+"?"+atHome, inside)
+	back := b.ask("GET", CallbackPath+"?"+l.issuer.Login(begun.Header().Get("Location")).Encode(), inside)
+	for _, c := range slices.Concat(begun.Result().Cookies(), back.Result().Cookies()) {
+		if !strings.HasPrefix(c.Name, hostPrefix) || !c.Secure || !c.HttpOnly || c.Path != "/" || c.Domain != "" {
+			t.Errorf("%s", c.Raw)
+		}
+	}
+	if w := b.ask("GET", "/api/me", inside); w.Code != http.StatusOK {
+		t.Errorf("logged in so: %d %s", w.Code, w.Body)
+	}
+}
+
 // TestLoginIsOfItsBrowser: what one browser has begun no other can end, so that nobody is logged
 // in as somebody else without knowing, and a second process knows nothing of it.
 func TestLoginIsOfItsBrowser(t *testing.T) {

@@ -33,3 +33,15 @@ func TestLock(t *testing.T) {
 		lock(true).Close()
 	}
 }
+
+// TestLockOfNothing: what cannot be locked is an error, and not a file that is had.
+func TestLockOfNothing(t *testing.T) {
+	f, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if got, err := filelock.Lock(f); got || err == nil {
+		t.Errorf("a file that is closed: %t, %v", got, err)
+	}
+}

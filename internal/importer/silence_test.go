@@ -2,6 +2,7 @@ package importer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -254,6 +255,7 @@ func TestEnvoyGatewayTells(t *testing.T) {
 		{name: "shared as a text", text: policy(target, "{limit: {requests: 3, unit: Hour}, shared: \"true\"}"), notes: []string{"9 elsewhere=false shared: true: it is neither"}},
 		{name: "targetRefs", text: policy(target, "{}") + "---\n" + policy("targetRefs: {kind: HTTPRoute, name: r}", "{}"), notes: []string{"14 elsewhere=false targetRefs: it is no list", "18 elsewhere=false a rule of default/p: its targets are not read"}, never: []string{"key: policy"}},
 		{name: "no name of a target", text: policy(target, "{}") + "---\n" + policy("targetRef: {kind: HTTPRoute}", "{}"), notes: []string{"14 elsewhere=false a target: it has no name"}, never: []string{"key: policy"}},
+		{name: "targetRefs of a shared limit", text: policy("targetRefs: {kind: HTTPRoute, name: r}", "{limit: {requests: 3, unit: Hour}, shared: true}"), notes: []string{"4 elsewhere=false targetRefs: it is no list", "8 elsewhere=false a rule of default/p: its targets are not read"}, rules: []string{"key: policy", "requests_per_unit: 3,"}},
 		{name: "rules", text: policy(target, "{}") + "---\nkind: BackendTrafficPolicy\nspec: {rateLimit: {local: {rules: {limit: {requests: 3, unit: Hour}}}}}\n", notes: []string{"12 elsewhere=false rules: it is no list"}},
 		{name: "a scope", text: policy(target, "{}") + "---\nkind: BackendTrafficPolicy\nspec: {rateLimit: {local: [{limit: {requests: 3, unit: Hour}}]}}\n", notes: []string{"12 elsewhere=false rateLimit: a scope that is no mapping"}},
 		{name: "rateLimit", text: policy(target, "{}") + "---\nkind: BackendTrafficPolicy\nspec: {rateLimit: [{local: {}}]}\n", notes: []string{"12 elsewhere=false rateLimit: it is no mapping"}},
@@ -417,4 +419,26 @@ func TestHAProxyTellsWhoIsPassed(t *testing.T) {
 		told{name: "requests of one frontend", text: "frontend http\n" + file(""), notes: []string{"6 elsewhere=true http-request deny if { sc_http_req_rate(0) gt 7 }: it is for requests of frontend 'a' alone"}},
 		told{name: "requests of a backend", text: strings.Replace(file(""), "frontend", "backend", 1), notes: []string{"5 elsewhere=true http-request deny if { sc_http_req_rate(0) gt 7 }: it is for requests of backend 'a' alone"}},
 	))
+}
+
+// TestEnvoyGatewayBoundsSelectors: a rule of a policy becomes so many descriptors at most, and one
+// more is not left out in silence.
+func TestEnvoyGatewayBoundsSelectors(t *testing.T) {
+	for n, carried := range map[int]bool{maxWays: true, maxWays + 1: false} {
+		text := "kind: BackendTrafficPolicy\nmetadata: {name: p}\nspec:\n  targetRefs: [{kind: HTTPRoute, name: r}]\n  rateLimit:\n    global:\n      rules:\n" +
+			"        - {limit: {requests: 77, unit: Day}}\n        - limit: {requests: 3, unit: Hour}\n          clientSelectors:\n"
+		for i := range n {
+			text += fmt.Sprintf("            - headers: [{name: u, value: v%d}]\n", i)
+		}
+		result, err := Import(EnvoyGateway, rulefile.File{Name: "f", Data: []byte(text)}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := slices.ContainsFunc(result.Notes, func(n Note) bool {
+			return n.Line == 9 && !n.Elsewhere && strings.Contains(n.Text(), "it has more than 1000 targets and selectors")
+		})
+		if got := strings.Count(string(result.Rules), "requests_per_unit: 3,"); told == carried || carried && got != n || !carried && got != 0 {
+			t.Errorf("%d selectors: %d descriptors, told of it: %t", n, got, told)
+		}
+	}
 }

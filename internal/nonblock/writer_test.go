@@ -1,6 +1,7 @@
 package nonblock
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -166,5 +167,87 @@ func TestWriterSaysItAtOnce(t *testing.T) {
 			t.Errorf("%q, want %q", read.String(), want)
 		}
 		w.Close(time.Second)
+	})
+}
+
+// TestWriterGoesOn: lines that are written out make room again, however many there are.
+func TestWriterGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := &failing{}
+		w := New(to, Options{Notice: notice})
+		most := MaxWaiting / (lineBytes + 1)
+		for i := range 2 * most {
+			put(t, w, "\n")
+			if i%100 == 0 {
+				synctest.Wait()
+			}
+		}
+		if !w.Close(time.Second) {
+			t.Error("not closed")
+		}
+		if got := to.text.Len(); got != 2*most || w.Dropped() != 0 {
+			t.Errorf("%d lines, %d dropped; want %d", got, w.Dropped(), 2*most)
+		}
+	})
+}
+
+// TestWriterTakesACopy: loggers use the memory of a line again as soon as Write returns.
+func TestWriterTakesACopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := stalled(t)
+		put(t, w, "one\n")
+		synctest.Wait()
+		line := []byte("two\n")
+		if _, err := w.Write(line); err != nil {
+			t.Fatal(err)
+		}
+		copy(line, "xxx")
+		var read strings.Builder
+		var reading sync.WaitGroup
+		reading.Go(func() { io.Copy(&read, r) })
+		if !w.Close(time.Second) {
+			t.Error("not closed")
+		}
+		r.Close()
+		reading.Wait()
+		if want := "one\ntwo\n"; read.String() != want {
+			t.Errorf("%q, want %q", read.String(), want)
+		}
+	})
+}
+
+// TestWriterTellsEachGap: lines that were dropped are told of once, at the place where they are,
+// while others wait behind it.
+func TestWriterTellsEachGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := stalled(t)
+		put(t, w, "one\n")
+		synctest.Wait()
+		large := strings.Repeat("x", MaxWaiting-2*lineBytes) + "\n" // which leaves no room for "two"
+		put(t, w, large)
+		put(t, w, strings.Repeat("y", lineBytes)+"\n")
+		var read strings.Builder
+		var reading sync.WaitGroup
+		in := bufio.NewReader(r)
+		for range 2 { // of which the second is half read: its room is free
+			part := make([]byte, 4)
+			if _, err := io.ReadFull(in, part); err != nil {
+				t.Fatal(err)
+			}
+			read.Write(part)
+			synctest.Wait()
+		}
+		for _, text := range []string{"two\n", "three\n"} {
+			put(t, w, text)
+		}
+		reading.Go(func() { io.Copy(&read, in) })
+		if !w.Close(time.Second) {
+			t.Error("not closed")
+		}
+		r.Close()
+		reading.Wait()
+		if want := "one\n" + large + "1 lines were dropped\ntwo\nthree\n"; read.String() != want {
+			t.Errorf("%d bytes, want %d; the end is %q", read.Len(), len(want), read.String()[max(0, read.Len()-60):])
+		}
 	})
 }

@@ -331,6 +331,22 @@ func TestMadeUpRefusal(t *testing.T) {
 	}
 }
 
+// TestDeclined: what an issuer says in place of a code tells who has to do something: who logs in,
+// nobody but time, or who has set this up.
+func TestDeclined(t *testing.T) {
+	b := newBench(t)
+	for code, want := range map[string]Because{
+		"access_denied": Declined, "consent_required": Declined, "interaction_required": Declined, "login_required": Declined, "account_selection_required": Declined,
+		"server_error": Away, "temporarily_unavailable": Away,
+		"unauthorized_client": Setup, "invalid_request": Setup, "unsupported_response_type": Setup, "what_nobody_knows": Setup,
+	} {
+		a, q := b.begin()
+		q.Set("error", code)
+		_, err := b.client.Finish(t.Context(), a, q)
+		wantError(t, err, want, code)
+	}
+}
+
 // TestDocument: what an issuer says of itself may not lead to where anybody can stand in for
 // it.
 func TestDocument(t *testing.T) {

@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// LoginTimeout is for how long a connection may be that of a stranger.
+const LoginTimeout = loginTimeout
+
 // Encode returns a command as clients send it.
 func Encode(args ...string) string {
 	var b strings.Builder

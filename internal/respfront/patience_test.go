@@ -180,6 +180,56 @@ func TestComesInAgain(t *testing.T) {
 	})
 }
 
+// TestResetConnection: after RESET a caller is a stranger at once, with the time of a new one and
+// the bounds of one, though it was known for long.
+func TestResetConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newParlour(t)
+		known := func() *client {
+			c := p.dial(t)
+			if got := c.ask("AUTH good"); got != "+OK" {
+				t.Fatal(got)
+			}
+			sleep.For(t.Context(), time.Hour)
+			if got := c.ask("RESET"); got != "+RESET" {
+				t.Fatal(got)
+			}
+			return c
+		}
+		c := known()
+		begun := time.Now()
+		if err := c.ended(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begun); took != respfront.LoginTimeout {
+			t.Errorf("it ended after %v, want %v", took, respfront.LoginTimeout)
+		}
+		c = known()
+		c.send("*11\r\n")
+		if got := c.receive(); got != "-ERR Protocol error: invalid multibulk length; hint: at most 10 arguments before AUTH" {
+			t.Error(got)
+		}
+	})
+}
+
+// TestTriesBuyNoTime: who has not come in has its time once, however often it tries.
+func TestTriesBuyNoTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newParlour(t).dial(t)
+		begun := time.Now()
+		for time.Since(begun) < 2*respfront.LoginTimeout {
+			if _, err := io.WriteString(c, "PING\r\n"); err != nil {
+				return
+			}
+			if got := c.receive(); got != noAuth {
+				t.Fatal(got)
+			}
+			sleep.For(t.Context(), time.Second)
+		}
+		t.Error("it is still read from")
+	})
+}
+
 // TestLateForTheEnd: a connection that was accepted just before the end has begun, and is read
 // from after it, ends as the others.
 func TestLateForTheEnd(t *testing.T) {

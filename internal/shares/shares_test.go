@@ -43,8 +43,14 @@ func TestShares(t *testing.T) {
 	}
 	_, leave4 := enter(t.Context())
 	leave1()
-	_, leave1 = enter(from(t, "192.0.2.1", 3))
-	for _, leave := range []func(){leave1, leave2, leave3, leave4, leave5} {
+	e, leave6 := enter(from(t, "192.0.2.1", 3))
+	if e != a {
+		t.Error("a call that has ended took away what the others have in common")
+	}
+	if _, _, ok := all.Enter(from(t, "192.0.2.1", 4)); ok {
+		t.Error("one more than its share, because one has ended")
+	}
+	for _, leave := range []func(){leave2, leave3, leave4, leave5, leave6} {
 		leave()
 	}
 	if len(all.of) != 0 {

@@ -28,3 +28,16 @@ func TestClock(t *testing.T) {
 		}
 	})
 }
+
+// TestMonotonic: a clock that was put ahead has no monotonic reading, by which a difference from
+// it would be that of the machine. In a bubble of synctest no time has one, so this is outside.
+func TestMonotonic(t *testing.T) {
+	var c Clock
+	if now := c.Now(); now == now.Round(0) {
+		t.Errorf("%v has no monotonic reading, and is the time of the machine", now)
+	}
+	c.Set(time.Hour)
+	if now := c.Now(); now != now.Round(0) {
+		t.Errorf("%v has a monotonic reading", now)
+	}
+}

@@ -96,6 +96,15 @@ func TestHijack(t *testing.T) {
 	}
 }
 
+// TestSwitchingProtocols: 101 ends HTTP, so it is the answer, and no other one comes.
+func TestSwitchingProtocols(t *testing.T) {
+	w, n := watched.Writer[notes](httptest.NewRecorder(), notes{})
+	w.WriteHeader(http.StatusSwitchingProtocols)
+	if len(n.told) != 1 || n.told[0] != "101" {
+		t.Errorf("told %q", n.told)
+	}
+}
+
 // poor is a ResponseWriter that can only do what it must; others add to it.
 type poor struct{ http.ResponseWriter }
 
