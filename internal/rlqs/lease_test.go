@@ -29,6 +29,7 @@ func TestSilentStreamsGiveBackWhatIsLeft(t *testing.T) {
 		{"a bucket that has drained", []*limit.Limit{window(limit.TokenBucket)}, 61 * time.Second, 0, 0},
 		{"a bucket that may hold it", []*limit.Limit{window(limit.GCRA)}, 30 * time.Second, 0, -50},
 		{"of two limits the shorter", []*limit.Limit{limit.Must(limit.PerHour(100)), window(limit.FixedWindow)}, time.Minute, 0, 0},
+		{"of two limits the shorter, which comes first", []*limit.Limit{window(limit.FixedWindow), limit.Must(limit.PerHour(100))}, time.Minute, 0, 0},
 		{"no limit that counts for long", nil, time.Hour, 0, -50},
 	} {
 		l := &lease{promised: 50, promisedAt: began, counted: tt.counted}
