@@ -420,3 +420,16 @@ func TestVouched(t *testing.T) {
 		}
 	}
 }
+
+// TestHopsTrustNobody: to count the entries of a header says nothing of who sends it, so a peer is
+// not believed in what proxies of ours alone may say.
+func TestHopsTrustNobody(t *testing.T) {
+	clients, err := NewClientIP(ClientIPOptions{Source: ForwardedFor, Hops: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &http.Request{RemoteAddr: "192.0.2.1:1", Header: http.Header{"X-Forwarded-For": {"203.0.113.9"}}}
+	if got, err := clients.Addr(r); err != nil || got.String() != "203.0.113.9" || clients.PeerTrusted(r) {
+		t.Errorf("%v, %v, trusted %v", got, err, clients.PeerTrusted(r))
+	}
+}
