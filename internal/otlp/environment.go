@@ -2,14 +2,14 @@ package otlp
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/headgate/headgate/internal/tlsfile"
 )
 
 // Environment is what the variables of OpenTelemetry's specification say of metrics ("OpenTelemetry
@@ -37,8 +37,6 @@ type Environment struct {
 const (
 	// maxPairs bounds the header fields and the attributes that are read.
 	maxPairs = 64
-	// maxPEM bounds a file of certificates, in bytes.
-	maxPEM = 1 << 20
 	// maxWait bounds the times that variables may name.
 	maxWait = 24 * time.Hour
 )
@@ -181,40 +179,17 @@ func (v *variables) plain() bool {
 	}
 }
 
-// tls reads the files of certificates.
+// tls reads the files of certificates. The server's is for the host that is dialled.
 func (v *variables) tls() *tls.Config {
 	ca, cert, key := v.signal("CERTIFICATE"), v.signal("CLIENT_CERTIFICATE"), v.signal("CLIENT_KEY")
-	if v.getenv(ca) == "" && v.getenv(cert) == "" && v.getenv(key) == "" {
+	files := tlsfile.Files{CA: v.getenv(ca), Cert: v.getenv(cert), Key: v.getenv(key)}
+	if files == (tlsfile.Files{}) {
 		return nil
 	}
-	settings := &tls.Config{MinVersion: tls.VersionTLS12}
-	if path := v.getenv(ca); path != "" {
-		settings.RootCAs = x509.NewCertPool()
-		text, err := readFile(path)
-		if err == nil && !settings.RootCAs.AppendCertsFromPEM(text) {
-			err = errors.New("no certificate in it; hint: PEM")
-		}
-		if err != nil {
-			v.fail(ca, err.Error())
-		}
-	}
-	if v.getenv(cert) != "" || v.getenv(key) != "" {
-		pair, err := tls.LoadX509KeyPair(v.getenv(cert), v.getenv(key))
-		if err != nil {
-			v.fail(cert+", "+key, err.Error())
-		}
-		settings.Certificates = []tls.Certificate{pair}
-	}
-	return settings
-}
-
-func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err == nil && info.Size() > maxPEM {
-		return nil, fmt.Errorf("%s: larger than %d bytes; hint: is this the right file?", path, maxPEM)
-	}
+	source, err := tlsfile.Load(files)
 	if err != nil {
-		return nil, err
+		v.fail(strings.Join([]string{ca, cert, key}, ", "), err.Error())
+		return nil
 	}
-	return os.ReadFile(path)
+	return source.Client("")
 }

@@ -84,7 +84,7 @@ func Load(path string) (*tenant.Tiers, error) {
 // LoadChanged is Load for a file that was read before, and then had the text that it
 // returned: while it has that the tiers are nil. Nil is the text of no file.
 func LoadChanged(path string, before []byte) (tiers *tenant.Tiers, text []byte, err error) {
-	if text, err = yamlfile.Read(path, maxBytes); err != nil {
+	if text, err = yamlfile.ReadFollowed(path, maxBytes); err != nil {
 		return nil, nil, fmt.Errorf("read tiers: %w", err)
 	}
 	if before != nil && bytes.Equal(text, before) {

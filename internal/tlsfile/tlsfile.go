@@ -20,7 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/headgate/headgate/internal/yamlfile"
+	"github.com/headgate/headgate/internal/regular"
 )
 
 // maxFile bounds each file, in bytes: all authorities that browsers trust have 250 KB.
@@ -147,7 +147,7 @@ func (s *Source) read() (t texts, err error) {
 		if file.path == "" {
 			continue
 		}
-		if *file.into, err = yamlfile.Read(file.path, maxFile); err != nil {
+		if *file.into, err = regular.Read(file.path, maxFile); err != nil {
 			return texts{}, err
 		}
 	}

@@ -304,7 +304,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"another's key", tlsfile.Files{Cert: c.CertFile, Key: other.KeyFile}, other.KeyFile},
 		{"not there", tlsfile.Files{CA: f.path("none")}, "none"},
 		{"empty", tlsfile.Files{CA: f.path("empty")}, "no certificate"},
-		{"large", tlsfile.Files{CA: f.path("large")}, "larger"},
+		{"large", tlsfile.Files{CA: f.path("large")}, "more than 1048576 bytes; hint: "},
 		{"a key among authorities", tlsfile.Files{CA: c.KeyFile}, "PRIVATE KEY"},
 		{"torn authorities", tlsfile.Files{CA: f.path("torn")}, "cannot be read"},
 	} {
