@@ -11,28 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/headgate/headgate/internal/rls"
-)
-
-// Field numbers of stream.proto.
-const (
-	requestChecks  protowire.Number = 1
-	requestInOrder protowire.Number = 2
-
-	checkNumber  protowire.Number = 1
-	checkTimeout protowire.Number = 2
-	checkRequest protowire.Number = 3
-
-	durationSeconds protowire.Number = 1
-	durationNanos   protowire.Number = 2
-
-	responseAnswers protowire.Number = 1
-
-	answerNumber   protowire.Number = 1
-	answerResponse protowire.Number = 2
-	answerFailure  protowire.Number = 3
-
-	failureCode    protowire.Number = 1
-	failureMessage protowire.Number = 2
+	"github.com/headgate/headgate/internal/streamwire"
 )
 
 // maxChecks bounds the checks of a message.
@@ -59,22 +38,19 @@ type page struct {
 // both, one after the other, because that is how messages merge.
 func decode(message []byte, now time.Time) (*page, error) {
 	p := new(page)
-	for rest := message; len(rest) > 0; {
-		f, n, err := nextField(rest)
-		if err != nil {
-			return nil, err
-		}
-		rest = rest[n:]
+	for f, ok := range streamwire.Fields(message) {
 		switch {
-		case f.is(requestChecks, protowire.BytesType):
+		case !ok:
+			return nil, errMalformed
+		case f.IsBytes(streamwire.RequestChecks):
 			if len(p.asked) == maxChecks {
 				return nil, fmt.Errorf("decode CheckRequest: more than %d checks; hint: send several messages", maxChecks)
 			}
-			if err := p.add(f.body, now); err != nil {
+			if err := p.add(f.Body, now); err != nil {
 				return nil, err
 			}
-		case f.is(requestInOrder, protowire.VarintType):
-			p.inOrder = f.value != 0
+		case f.IsNumber(streamwire.RequestInOrder):
+			p.inOrder = f.Value != 0
 		}
 	}
 	p.left = len(p.asked)
@@ -85,17 +61,14 @@ func decode(message []byte, now time.Time) (*page, error) {
 // add adds an encoded Check.
 func (p *page) add(check []byte, now time.Time) error {
 	var asked rls.Asked
-	for len(check) > 0 {
-		f, n, err := nextField(check)
-		if err != nil {
-			return err
-		}
-		check = check[n:]
+	for f, ok := range streamwire.Fields(check) {
 		switch {
-		case f.is(checkNumber, protowire.VarintType):
-			asked.Number = f.value
-		case f.is(checkTimeout, protowire.BytesType):
-			timeout, err := decodeDuration(f.body)
+		case !ok:
+			return errMalformed
+		case f.IsNumber(streamwire.CheckNumber):
+			asked.Number = f.Value
+		case f.IsBytes(streamwire.CheckTimeout):
+			timeout, err := decodeDuration(f.Body)
 			if err != nil {
 				return err
 			}
@@ -103,12 +76,8 @@ func (p *page) add(check []byte, now time.Time) error {
 			if timeout != 0 {
 				asked.Deadline = now.Add(timeout)
 			}
-		case f.is(checkRequest, protowire.BytesType):
-			if asked.Message == nil {
-				asked.Message = f.body
-			} else {
-				asked.Message = append(asked.Message[:len(asked.Message):len(asked.Message)], f.body...)
-			}
+		case f.IsBytes(streamwire.CheckRequest):
+			asked.Message = streamwire.Merge(asked.Message, f.Body)
 		}
 	}
 	p.asked = append(p.asked, asked)
@@ -118,17 +87,14 @@ func (p *page) add(check []byte, now time.Time) error {
 // decodeDuration reads a google.protobuf.Duration, which is no longer than Go's.
 func decodeDuration(b []byte) (time.Duration, error) {
 	var seconds, nanos int64
-	for len(b) > 0 {
-		f, n, err := nextField(b)
-		if err != nil {
-			return 0, err
-		}
-		b = b[n:]
+	for f, ok := range streamwire.Fields(b) {
 		switch {
-		case f.is(durationSeconds, protowire.VarintType):
-			seconds = int64(f.value)
-		case f.is(durationNanos, protowire.VarintType):
-			nanos = int64(int32(f.value))
+		case !ok:
+			return 0, errMalformed
+		case f.IsNumber(streamwire.DurationSeconds):
+			seconds = int64(f.Value)
+		case f.IsNumber(streamwire.DurationNanos):
+			nanos = int64(int32(f.Value))
 		}
 	}
 	switch {
@@ -140,57 +106,23 @@ func decodeDuration(b []byte) (time.Duration, error) {
 	return time.Duration(seconds)*time.Second + time.Duration(nanos), nil
 }
 
-// field is one field of a message: a number in value, or bytes in body.
-type field struct {
-	number protowire.Number
-	kind   protowire.Type
-	value  uint64
-	body   []byte
-}
-
-func (f *field) is(n protowire.Number, kind protowire.Type) bool {
-	return f.number == n && f.kind == kind
-}
-
-// nextField reads the field at the head of b, and returns how many bytes it has.
-func nextField(b []byte) (f field, n int, err error) {
-	number, kind, n := protowire.ConsumeTag(b)
-	if n < 0 {
-		return f, 0, errMalformed
-	}
-	f.number, f.kind = number, kind
-	size := 0
-	switch kind {
-	case protowire.VarintType:
-		f.value, size = protowire.ConsumeVarint(b[n:])
-	case protowire.BytesType:
-		f.body, size = protowire.ConsumeBytes(b[n:])
-	default:
-		size = protowire.ConsumeFieldValue(number, kind, b[n:])
-	}
-	if size < 0 {
-		return f, 0, errMalformed
-	}
-	return f, n + size, nil
-}
-
 // appendAnswer appends the answer to a check to an encoded CheckResponse.
 func appendAnswer(b []byte, a *rls.Asked) []byte {
 	size := 0
 	if a.Number != 0 {
-		size = protowire.SizeTag(answerNumber) + protowire.SizeVarint(a.Number)
+		size = protowire.SizeTag(streamwire.AnswerNumber) + protowire.SizeVarint(a.Number)
 	}
-	outcome, failure := answerResponse, []byte(nil)
+	outcome, failure := streamwire.AnswerResponse, []byte(nil)
 	length := 0
 	if s := a.Failure(); s != nil {
-		outcome, failure = answerFailure, encodeFailure(s)
+		outcome, failure = streamwire.AnswerFailure, encodeFailure(s)
 		length = len(failure)
 	} else {
 		length = a.ReplySize()
 	}
-	b = appendPrefix(b, responseAnswers, size+protowire.SizeTag(outcome)+protowire.SizeBytes(length))
+	b = appendPrefix(b, streamwire.ResponseAnswers, size+protowire.SizeTag(outcome)+protowire.SizeBytes(length))
 	if a.Number != 0 {
-		b = protowire.AppendVarint(protowire.AppendTag(b, answerNumber, protowire.VarintType), a.Number)
+		b = protowire.AppendVarint(protowire.AppendTag(b, streamwire.AnswerNumber, protowire.VarintType), a.Number)
 	}
 	b = appendPrefix(b, outcome, length)
 	if failure != nil {
@@ -206,6 +138,6 @@ func appendPrefix(b []byte, n protowire.Number, size int) []byte {
 
 // encodeFailure returns an encoded Failure. It is never OK, so it has a code.
 func encodeFailure(s *status.Status) []byte {
-	b := protowire.AppendVarint(protowire.AppendTag(nil, failureCode, protowire.VarintType), uint64(s.Code()))
-	return protowire.AppendString(protowire.AppendTag(b, failureMessage, protowire.BytesType), strings.ToValidUTF8(s.Message(), "?"))
+	b := protowire.AppendVarint(protowire.AppendTag(nil, streamwire.FailureCode, protowire.VarintType), uint64(s.Code()))
+	return protowire.AppendString(protowire.AppendTag(b, streamwire.FailureMessage, protowire.BytesType), strings.ToValidUTF8(s.Message(), "?"))
 }

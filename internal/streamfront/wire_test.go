@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/headgate/headgate/client/stream/streampb"
+	"github.com/headgate/headgate/internal/streamwire"
 )
 
 // FuzzDecode: what is read of a message is what the generated code reads, and what that code
@@ -26,7 +27,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add(b)
 	f.Add(append(bytes.Clone(b), b...))
-	f.Add(protowire.AppendBytes(protowire.AppendTag(nil, requestChecks, protowire.BytesType), append(b, b...)))
+	f.Add(protowire.AppendBytes(protowire.AppendTag(nil, streamwire.RequestChecks, protowire.BytesType), append(b, b...)))
 	f.Add([]byte{0x0a, 0xff})
 	f.Add([]byte{0x0b, 0x0c})
 	at := time.Unix(1_800_000_000, 0)
