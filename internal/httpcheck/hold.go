@@ -46,7 +46,7 @@ func inFlightTooLong(ms int64) *strictjson.Error {
 	return &strictjson.Error{What: "out of range: " + strconv.FormatInt(ms, 10), Hint: fmt.Sprintf("milliseconds in flight, from 0 to %d", maxInFlight)}
 }
 
-// addRequest appends a request, who holds by it, and what it is known of who sent it.
+// addRequest appends a request, who holds by it, and what is known of who sent it.
 func (d *decoder) addRequest(c *check, r headgate.Request) {
 	r.Hold = limit.HoldOf(c.id)
 	r.Origin = headgate.Origin{ClientIP: c.clientIP, UserAgent: c.userAgent, Trace: d.trace}
