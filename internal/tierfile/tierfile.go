@@ -75,14 +75,19 @@ type capSpec struct {
 	RequestsPerUnit *int64 `yaml:"requests_per_unit"`
 }
 
-// Load reads the file at path. The error names it, and the line where it is known.
+// Load reads the file at path, which may be a pipe. The error names it, and the line where it
+// is known.
 func Load(path string) (*tenant.Tiers, error) {
-	tiers, _, err := LoadChanged(path, nil)
-	return tiers, err
+	text, err := yamlfile.Read(path, maxBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read tiers: %w", err)
+	}
+	tiers, err := parse(text)
+	return tiers, yamlfile.Show(path, text, err)
 }
 
-// LoadChanged is Load for a file that was read before, and then had the text that it
-// returned: while it has that the tiers are nil. Nil is the text of no file.
+// LoadChanged is Load for a file that is followed, so no pipe, and that had the text before when
+// it was read last: while it has that the tiers are nil. Nil is the text of no file.
 func LoadChanged(path string, before []byte) (tiers *tenant.Tiers, text []byte, err error) {
 	if text, err = yamlfile.ReadFollowed(path, maxBytes); err != nil {
 		return nil, nil, fmt.Errorf("read tiers: %w", err)
@@ -90,7 +95,7 @@ func LoadChanged(path string, before []byte) (tiers *tenant.Tiers, text []byte, 
 	if before != nil && bytes.Equal(text, before) {
 		return nil, text, nil
 	}
-	tiers, err = Parse(text)
+	tiers, err = parse(text)
 	return tiers, text, yamlfile.Show(path, text, err)
 }
 
