@@ -101,7 +101,7 @@ func (s *Service) StreamRateLimitQuotas(stream rlqspb.RateLimitQuotaService_Stre
 	defer leave()
 	session := &session{service: s, leases: map[string]*lease{}}
 	defer s.ledger.leave(session)
-	return session.run(stream)
+	return session.run(lenient{stream})
 }
 
 // counters count what came and what was answered.

@@ -10,6 +10,7 @@ import (
 	rlqspb "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // unread is the server's end of a stream whose client has reported once and reads nothing.
@@ -21,12 +22,16 @@ type unread struct {
 
 func (u *unread) Context() context.Context { return u.ctx }
 
-func (u *unread) Recv() (*rlqspb.RateLimitQuotaUsageReports, error) {
+func (u *unread) RecvMsg(into any) error {
 	select {
 	case m := <-u.reported:
-		return m, nil
+		b, err := proto.Marshal(m)
+		if err != nil {
+			return err
+		}
+		return proto.Unmarshal(b, into.(proto.Message))
 	case <-u.ctx.Done():
-		return nil, u.ctx.Err()
+		return u.ctx.Err()
 	}
 }
 

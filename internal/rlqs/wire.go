@@ -1,0 +1,74 @@
+package rlqs
+
+import (
+	"unicode/utf8"
+
+	rlqspb "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
+)
+
+// lenient is a stream whose messages are read bucket by bucket. Envoy puts values of headers into
+// the ids of buckets as they are, and reports every bucket in every message. So a message that is
+// refused because of the bytes of one bucket would end the reports of all, for as long as that
+// Envoy runs.
+type lenient struct {
+	rlqspb.RateLimitQuotaService_StreamRateLimitQuotasServer
+}
+
+// Recv returns the next message. A bucket that cannot be read has no id in it.
+func (l lenient) Recv() (*rlqspb.RateLimitQuotaUsageReports, error) {
+	var m emptypb.Empty // knows no field, and so keeps the bytes of all
+	if err := l.RecvMsg(&m); err != nil {
+		return nil, err
+	}
+	return decode(m.ProtoReflect().GetUnknown())
+}
+
+var (
+	errMalformed = status.Error(codes.InvalidArgument, "decode RateLimitQuotaUsageReports: malformed protobuf message")
+	errNotUTF8   = status.Error(codes.InvalidArgument, "decode RateLimitQuotaUsageReports: the domain is not valid UTF-8")
+)
+
+// decode reads a message.
+func decode(b []byte) (*rlqspb.RateLimitQuotaUsageReports, error) {
+	m := &rlqspb.RateLimitQuotaUsageReports{}
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		size := protowire.ConsumeFieldValue(number, kind, b[max(n, 0):])
+		if n < 0 || size < 0 {
+			return nil, errMalformed
+		}
+		value := b[n : n+size]
+		b = b[n+size:]
+		if kind != protowire.BytesType {
+			continue
+		}
+		body, _ := protowire.ConsumeBytes(value)
+		switch number {
+		case domainField:
+			if !utf8.Valid(body) {
+				return nil, errNotUTF8
+			}
+			m.Domain = string(body)
+		case usagesField:
+			m.BucketQuotaUsages = append(m.BucketQuotaUsages, decodeUsage(body))
+		}
+	}
+	return m, nil
+}
+
+// The numbers of the fields of a message.
+const domainField, usagesField = 1, 2
+
+// decodeUsage reads what a message says of one bucket: nothing, where that cannot be read.
+func decodeUsage(b []byte) *rlqspb.RateLimitQuotaUsageReports_BucketQuotaUsage {
+	u := &rlqspb.RateLimitQuotaUsageReports_BucketQuotaUsage{}
+	if proto.Unmarshal(b, u) != nil {
+		return &rlqspb.RateLimitQuotaUsageReports_BucketQuotaUsage{}
+	}
+	return u
+}
