@@ -222,11 +222,16 @@ func (it *item) share(hits int64) assignment {
 	return assignment{metered, t}
 }
 
-// promise charges what is promised.
+// promise charges what is promised. What the store does not take is promised to nobody: its use is
+// charged by the next report.
 func (l *ledger) promise(ctx context.Context, items []item) {
 	l.ask(ctx, slices.DeleteFunc(slices.Clone(items), func(it item) bool { return it.lease.promised == 0 }),
 		func(it *item) (store.Op, int64) { return store.Charge, it.lease.promised },
-		func(*item, *headgate.Response) {})
+		func(it *item, charged *headgate.Response) {
+			if !taken(charged) { // or what was never charged would be given back
+				it.lease.promised = 0
+			}
+		})
 	l.promisePace(ctx, items)
 }
 

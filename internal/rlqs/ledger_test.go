@@ -168,6 +168,44 @@ func (w *world) breakStore(t *testing.T, rules string) *Service {
 	})
 }
 
+// faltering decides as Decider does, but for one call: then the store is away.
+type faltering struct {
+	Decider
+	away  Decider
+	calls int
+	at    int
+}
+
+func (f *faltering) Check(ctx context.Context, requests []headgate.Request, responses []headgate.Response) error {
+	if f.calls++; f.calls == f.at {
+		return f.away.Check(ctx, requests, responses)
+	}
+	return f.Decider.Check(ctx, requests, responses)
+}
+
+// A promise that the store has not taken is not given back: what was used of it is charged.
+func TestPromiseThatWasNotTaken(t *testing.T) {
+	rules := rule("{unit: day, requests_per_unit: 40, algorithm: fixed_window}")
+	w := newWorld(t, rules, 1)
+	e := w.envoy(0, 5*time.Second)
+	l := e.service.ledger
+	l.decider = &faltering{Decider: l.decider, away: w.breakStore(t, rules).ledger.decider, at: 2} // after what the first report says
+	for range 3 {
+		if !e.pass("u") {
+			t.Fatal("denied")
+		}
+	}
+	if got := w.remaining("u"); got != 40-1 {
+		t.Fatalf("%d remain: the promise was taken", got)
+	}
+	w.now = w.now.Add(5 * time.Second)
+	e.tick()
+	le := e.session.leases[only(e.session.leases)]
+	if got := w.remaining("u"); got != 40-3-le.promised || le.promised < 1 {
+		t.Errorf("%d remain after 3 requests, beside a promise of %d", got, le.promised)
+	}
+}
+
 // While the store is away failure modes speak, and what was assigned goes on.
 func TestStoreAway(t *testing.T) {
 	for mode, want := range map[string]typev3.RateLimitStrategy_BlanketRule{"open": typev3.RateLimitStrategy_ALLOW_ALL, "closed": typev3.RateLimitStrategy_DENY_ALL} {

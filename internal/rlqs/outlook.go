@@ -1,6 +1,7 @@
 package rlqs
 
 import (
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate"
@@ -28,6 +29,11 @@ type outlook struct {
 func enforced(v *headgate.Verdict) bool {
 	return v.Limit != nil && v.Limit.Algorithm != limit.Concurrency && v.Limit.Algorithm != limit.Ban &&
 		v.Effect == verdict.Enforced && !v.By.PassedOver()
+}
+
+// taken reports whether all limits that are enforced have counted what was charged.
+func taken(charged *headgate.Response) bool {
+	return !slices.ContainsFunc(charged.Verdicts, func(v headgate.Verdict) bool { return enforced(&v) && !v.Counted() })
 }
 
 // doubtful reports whether a dry run has to say what becomes of a hit: where a limit of settled,
