@@ -35,10 +35,11 @@ func (c *caller) shard(tag int) (*shard, *store.Error) {
 	return c.only, nil
 }
 
-// shards returns all servers, those of a cluster in the order of their addresses.
+// shards returns the servers that have buckets, those of a cluster in the order of their
+// addresses.
 func (c *caller) shards() []*shard {
 	if c.router != nil {
-		return c.router.all()
+		return c.router.serving()
 	}
 	return []*shard{c.only}
 }

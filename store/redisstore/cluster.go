@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -124,17 +125,24 @@ func (r *router) gap() *store.Error {
 	return nil
 }
 
-// all returns the shards, in the order of their addresses.
+// all returns the servers that are connected, spares among them, in the order of their
+// addresses.
 func (r *router) all() []*shard {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	list := make([]*shard, 0, len(r.shards))
-	for _, sh := range r.shards {
-		list = append(list, sh)
-	}
-	slices.SortFunc(list, func(a, b *shard) int { return strings.Compare(a.Options.Addr, b.Options.Addr) })
-	return list
+	return slices.SortedFunc(maps.Values(r.shards), byAddr)
 }
+
+// serving returns the shards that some tag leads to, in the order of their addresses.
+// A spare is not among them: it has no bucket, so the store decides without it.
+func (r *router) serving() []*shard {
+	table := *r.table.Load() // a copy, because a table is never changed
+	list := slices.DeleteFunc(table[:], func(sh *shard) bool { return sh == nil })
+	slices.SortFunc(list, byAddr)
+	return slices.Compact(list)
+}
+
+func byAddr(a, b *shard) int { return strings.Compare(a.Options.Addr, b.Options.Addr) }
 
 // run looks up the servers, again and again.
 func (r *router) run(ctx context.Context, first chan<- struct{}) {

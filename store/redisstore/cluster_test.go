@@ -502,6 +502,9 @@ func TestRedirect(t *testing.T) {
 	if r.shards["b:2"] != target {
 		t.Error("the server that is to get the slot was retired")
 	}
+	if got := r.serving(); !slices.Equal(got, []*shard{from}) {
+		t.Errorf("%d servers serve while b:2 has no slot, want a:1 alone", len(got))
+	}
 
 	r.redirect(tag, from, redirection{addr: "b:2"})
 	for i, sh := range r.table.Load() {
@@ -509,11 +512,36 @@ func TestRedirect(t *testing.T) {
 			t.Errorf("tag %d goes to %s after the slot of tag %d has moved to b:2", i, sh.Options.Addr, tag)
 		}
 	}
+	if got := r.serving(); !slices.Equal(got, []*shard{from, target}) {
+		t.Errorf("%d servers serve after the slot has moved to b:2, want both", len(got))
+	}
 	select {
 	case <-r.hurry:
 	default:
 		t.Error("nobody looks up the servers after a redirection")
 	}
+}
+
+// A server that a call was redirected to, and that has no slot any more, may go away: all
+// buckets are elsewhere, so the store decides, and says so.
+func TestClusterSpareAway(t *testing.T) {
+	servers := testserver.Cluster(t, testserver.ClusterConfig{})
+	s := open(t, clusterOptions(servers))
+	from, fault := s.shard(0)
+	if fault != nil {
+		t.Fatal(fault)
+	}
+	away := servers.Nodes[3]
+	away.Kill()
+	if s.router.redirect(0, from, redirection{addr: away.Addr, ask: true}) == nil {
+		t.Fatal("the call goes nowhere")
+	}
+	for _, sh := range s.Stats().Shards {
+		if sh.Addr == away.Addr {
+			t.Error("a server without slots is among the primaries")
+		}
+	}
+	eventually.True(t, "the store decides", func() bool { return s.Ping(t.Context()) == nil })
 }
 
 // An address in a redirection or a view may lack the host.
