@@ -54,10 +54,10 @@ func (w *breakerWatch) look(now time.Time) {
 		b := known[id]
 		if b == nil {
 			b = new(seenBreaker)
-			if s.state == breaker.Closed {
-				// With sentinels another server counts on where the one before it ended.
-				b.opened = s.opened
-			}
+			b.begin(&s)
+		} else if s.opened < b.opened {
+			// In a cluster an address that was left and is used again has a new breaker.
+			b.begin(&s)
 		}
 		w.seen[id] = b
 		delete(known, id)
@@ -79,6 +79,15 @@ func (w *breakerWatch) look(now time.Time) {
 	}
 	if changed {
 		w.changed()
+	}
+}
+
+// begin has b count the openings of a breaker that was not looked at before.
+func (b *seenBreaker) begin(s *shardState) {
+	b.opened = 0
+	if s.state == breaker.Closed {
+		// With sentinels another server counts on where the one before it ended.
+		b.opened = s.opened
 	}
 }
 

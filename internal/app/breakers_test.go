@@ -141,6 +141,12 @@ func TestBreakersAreToldOfOnce(t *testing.T) {
 	if len(w.seen) != 1 {
 		t.Errorf("%d servers are remembered", len(w.seen))
 	}
+	// A cluster leaves an address and comes back to it between two looks: its breaker is a new one.
+	expect(6, 5, a(breaker.Closed, 4), b)
+	expect(6, 5, a(breaker.Closed, 0), b)
+	expect(7, 6, a(breaker.Open, 2), b)
+	expect(7, 6, a(breaker.Open, 1), b)
+	expect(8, 7, a(breaker.Closed, 0), b)
 	for i := range 1000 {
 		states = []shardState{a(breaker.Open, uint64(10+i)), b}
 		w.look(at)
