@@ -62,6 +62,8 @@ type answer struct {
 const hintUser = "the ACL user needs +select +evalsha +eval +time +get +set +incrby +del +strlen +getrange +append +pexpire and ~<prefix>*" +
 	", for the roster, switches and tools +pttl +hget +hset +zadd +zcard +zrem +zremrangebyscore +zrevrange +zscore, in a cluster +cluster|slots +asking, for the home of regions +info"
 
+const hintHidden = "the server lacks a command that the scripts use: take its rename-command back, and bound what users may do by ACL"
+
 const hintCluster = "give the address as redis+cluster://HOST:PORT"
 
 // answers lists the error replies of Redis and its relatives. The first match
@@ -90,7 +92,9 @@ var answers = []answer{
 	{"ASK", store.Misconfigured, hintCluster},
 	{"CROSSSLOT", store.Misconfigured, hintCluster},
 	{"cluster support disabled", store.Misconfigured, "this Redis is no cluster: give the address as redis://HOST:PORT/DB"},
-	{"unknown command", store.Misconfigured, "the server has no EVALSHA or a proxy hides it: Redis 5 or newer is needed"},
+	{"unknown command", store.Misconfigured, "the server has no EVALSHA, or rename-command or a proxy hides it: Redis 5 or newer is needed"},
+	{"command called from script", store.Misconfigured, hintHidden},
+	{"command called from Lua script", store.Misconfigured, hintHidden}, // before Redis 7
 	{"DB index is out of range", store.Misconfigured, "this server has fewer databases: use a smaller number"},
 	{"WRONGTYPE", store.Misconfigured, "another program writes under this prefix: give Headgate its own"},
 }
