@@ -196,6 +196,40 @@ func TestDiagnoseMemory(t *testing.T) {
 	}
 }
 
+// A command that has another name is one that the scripts lack.
+func TestDiagnoseRenamed(t *testing.T) {
+	for _, command := range []string{"SET", "EVALSHA"} {
+		server := testserver.Redis(t, testserver.RedisConfig{Args: []string{"--rename-command", command, "HIDDEN"}})
+		expect(t, diagnose(t, server.URL(), nil), finding{"scripts", store.CheckProblem, "rename-command"})
+	}
+}
+
+// Redis refuses almost everything while a script of somebody else runs for too long. This is
+// said once, and nothing of rights that the user might lack.
+func TestDiagnoseBusy(t *testing.T) {
+	server := testserver.Redis(t, testserver.RedisConfig{Args: []string{"--lua-time-limit", "1"}})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = server.Do("EVAL", "while true do end", "0") // until it is killed
+	}()
+	eventually.True(t, "the script blocks the server", func() bool {
+		_, err := server.Do("PING")
+		return err != nil && strings.HasPrefix(err.Error(), "BUSY")
+	})
+	r := diagnose(t, server.URL(), nil)
+	expect(t, r, finding{"scripts", store.CheckProblem, "SCRIPT KILL"})
+	for _, c := range r.Checks {
+		if c.Status != store.CheckOK && c.Name != "scripts" {
+			t.Errorf("%+v", c)
+		}
+	}
+	if _, err := server.Do("SCRIPT", "KILL"); err != nil {
+		t.Error(err)
+	}
+	<-ended
+}
+
 func TestDiagnoseReplica(t *testing.T) {
 	primary := testserver.Redis(t, testserver.RedisConfig{})
 	replica := testserver.Redis(t, testserver.RedisConfig{ReplicaOf: primary})

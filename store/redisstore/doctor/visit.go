@@ -199,8 +199,9 @@ func (d *doctor) authenticate(v visit, p *subject) bool {
 			return false
 		}
 	}
-	if _, err := p.do("PING"); err != nil && strings.HasPrefix(err.Error(), "NOAUTH") {
-		d.blame("auth", v.addr, conn.Discreet(err))
+	_, ping := p.do("PING")
+	if ping != nil && strings.HasPrefix(ping.Error(), "NOAUTH") {
+		d.blame("auth", v.addr, conn.Discreet(ping))
 		return false
 	}
 	who := "no password is asked for"
@@ -211,6 +212,11 @@ func (d *doctor) authenticate(v visit, p *subject) bool {
 		who += ", user " + text(reply)
 	}
 	d.say(store.Check{Name: "auth", Server: v.addr, Status: store.CheckOK, Found: who})
+	if ping != nil && strings.HasPrefix(ping.Error(), "BUSY") {
+		// Everything else would be refused too, which says nothing of rights or settings.
+		d.blame("scripts", v.addr, ping)
+		return false
+	}
 	if v.db != 0 {
 		if _, err := p.do("SELECT", strconv.Itoa(v.db)); err != nil {
 			d.blame("database", v.addr, err)
