@@ -32,6 +32,7 @@ type batcher struct {
 	letGo chan struct{}
 	mu    sync.Mutex
 	sizes []int // of the questions
+	rests atomic.Bool
 }
 
 func (b *batcher) Check(ctx context.Context, requests []headgate.Request, responses []headgate.Response) error {
@@ -46,6 +47,7 @@ func (b *batcher) Check(ctx context.Context, requests []headgate.Request, respon
 		case "rest":
 			store.Waits(ctx)
 			store.Rests(ctx)
+			b.rests.Store(true)
 			<-b.letGo
 		case "bad":
 			panic("a bug")

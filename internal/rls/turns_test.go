@@ -48,7 +48,7 @@ func TestCallsThatRestHaveNoPlace(t *testing.T) {
 			b := &batcher{letGo: make(chan struct{})}
 			l := connect(t, Options{Checker: b, Turns: places.Turns, Own: own})
 			l.send("k", "rest")
-			eventually.True(t, "it is asked for", b.wasAsked)
+			eventually.True(t, "it rests", b.rests.Load)
 			var filled atomic.Bool
 			go func() {
 				places.Fill(t.Context())
