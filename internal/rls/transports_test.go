@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -227,14 +228,15 @@ func FuzzTransports(f *testing.F) {
 	})
 }
 
-// isMalformed reports calls that are malformed by RFC 9113, sections 8.1.1 and 8.2 and 8.3.
+// isMalformed reports calls that are malformed by RFC 9113, sections 8.1.1 and 8.2 and 8.3, or of
+// which the path is none of a URI (RFC 3986, section 3.3).
 func (c *raw) isMalformed() bool {
 	for _, value := range []string{c.path, c.contentType, c.encoding, c.timeout, c.value} {
 		if !httpguts.ValidHeaderFieldValue(value) {
 			return true
 		}
 	}
-	if !strings.HasPrefix(c.path, "/") {
+	if _, err := url.ParseRequestURI(c.path); err != nil || c.path[0] != '/' {
 		return true
 	}
 	if c.name == "" || c.value == "" {
