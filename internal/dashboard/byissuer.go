@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/headgate/headgate/internal/oidclogin"
 	"github.com/headgate/headgate/internal/refusals"
@@ -228,9 +229,21 @@ func (h *handler) noLogin(w http.ResponseWriter, r *http.Request, err error) {
 			h.refusals.Refused(refusals.Dashboard, refusals.OfCredential(why.Reason), r, "")
 		}
 	}
-	says.Why = strings.ToValidUTF8(text[:min(len(text), maxWhy)], "")
+	says.Why = readable(text)
 	http.SetCookie(w, h.issuer.still(r, says))
 	sendTo(w, "/")
+}
+
+// readable is text as a page shows it, and as a cookie has room for it: what is not printed takes
+// six bytes for each in JSON.
+func readable(text string) string {
+	text = strings.ToValidUTF8(text[:min(len(text), maxWhy)], "")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, text)
 }
 
 // sendTo answers with an address to go to. What brought the browser here may hold a code,

@@ -507,11 +507,15 @@ func FuzzSealed(f *testing.F) {
 	f.Add("")
 	f.Add("e30")
 	f.Add(strings.Repeat("A", 100))
+	f.Add(strings.Repeat("<", maxWhy))
+	f.Add(strings.Repeat("\"", maxWhy))
+	f.Add(strings.Repeat("\x1b", maxWhy))
+	f.Add(strings.Repeat("\u2028", maxWhy))
 	f.Fuzz(func(t *testing.T, text string) {
 		if v, ok := s.open(text); ok {
 			t.Errorf("%q is %+v", text, v)
 		}
-		if v, ok := s.open(s.seal(carried{Why: strings.ToValidUTF8(text[:min(len(text), maxWhy)], "")})); !ok || v.Attempt != nil {
+		if v, ok := s.open(s.seal(carried{Why: readable(text)})); !ok || v.Attempt != nil {
 			t.Errorf("%q comes back as %+v, %v", text, v, ok)
 		}
 	})
