@@ -178,6 +178,10 @@ func (e *billingEvent) read(o *Options, now time.Time) (name quotas.Name, edit f
 			return wrong("expires_at", "not after at")
 		}
 	}
+	// Before the parts: of an event of another type, none of them is what is wrong.
+	if e.Type != tierSet && e.Type != quotaSet && e.Type != topUpAdd {
+		return wrong("type", "unknown type %.40q; hint: %s, %s or %s", e.Type, tierSet, quotaSet, topUpAdd)
+	}
 	for _, part := range []struct {
 		field, of string
 		there     bool
@@ -204,22 +208,20 @@ func (e *billingEvent) read(o *Options, now time.Time) (name quotas.Name, edit f
 			return name, nil, bad
 		}
 		return name, setOverride(override, now), nil
-	case topUpAdd:
-		if term.Until.IsZero() {
-			return wrong("expires_at", "missing; hint: a top-up has an end")
-		}
-		if err := quotas.CheckNewDescriptor(e.TopUp.Descriptor); err != nil {
-			return wrong("top_up.descriptor", "%v", err)
-		}
-		t, err := topUpOf(name.Subject, &quotas.TopUp{
-			ID: e.ID, Descriptor: e.TopUp.Descriptor, Hits: e.TopUp.Hits, EffectiveAt: &term.From, ExpiresAt: &term.Until,
-		}, nil, now)
-		if field, ok := errors.AsType[*quotas.FieldError](err); ok {
-			return wrong(billingField("top_up", field.Field), "%s", field.Problem)
-		}
-		return name, addTopUp(t, now), nil
 	}
-	return wrong("type", "unknown type %.40q; hint: %s, %s or %s", e.Type, tierSet, quotaSet, topUpAdd)
+	if term.Until.IsZero() {
+		return wrong("expires_at", "missing; hint: a top-up has an end")
+	}
+	if err := quotas.CheckNewDescriptor(e.TopUp.Descriptor); err != nil {
+		return wrong("top_up.descriptor", "%v", err)
+	}
+	t, err := topUpOf(name.Subject, &quotas.TopUp{
+		ID: e.ID, Descriptor: e.TopUp.Descriptor, Hits: e.TopUp.Hits, EffectiveAt: &term.From, ExpiresAt: &term.Until,
+	}, nil, now)
+	if field, ok := errors.AsType[*quotas.FieldError](err); ok {
+		return wrong(billingField("top_up", field.Field), "%s", field.Problem)
+	}
+	return name, addTopUp(t, now), nil
 }
 
 // override returns the quota of e as accounts have it.

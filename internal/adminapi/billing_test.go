@@ -219,7 +219,7 @@ func TestBillingRefuses(t *testing.T) {
 		{`{`, "body"},
 		{`[]`, "body"},
 		{good + good, "body"},
-		{strings.Replace(good, "tier.set", "tier.unset", 1), "tier"},
+		{strings.Replace(good, "tier.set", "tier.unset", 1), "type"},
 		{event("e1", 1, `"type":"gone"`), "type"},
 		{event("", 1, `"type":"tier.set","tier":"pro"`), "id"},
 		{event("a b", 1, `"type":"tier.set","tier":"pro"`), "id"},
