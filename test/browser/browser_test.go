@@ -328,6 +328,12 @@ func TestKeyboard(t *testing.T) {
 	newStage(t, withTenants(t)).play("keyboard.mjs")
 }
 
+// The Back button leads to what was left, and no dialog outlives its page.
+func TestBack(t *testing.T) {
+	t.Parallel()
+	newStage(t, withTenants(t)).play("back.mjs")
+}
+
 // What requests have brought in keys is text on every page.
 func TestHostileKeys(t *testing.T) {
 	t.Parallel()

@@ -63,6 +63,11 @@ const notYours = ({ label, scope }) => ({
   show: (root) => void put(root, empty(`This page is for the scope ${scope}; yours is ${me.scope}.`)),
 });
 
+// closeDialogs ends what a page has asked for, which would else stand over another one.
+function closeDialogs() {
+  for (const open of document.querySelectorAll("dialog")) open.close();
+}
+
 let turn = 0;
 
 async function show({ focus = true } = {}) {
@@ -273,7 +278,7 @@ function enter(words) {
   endFrame?.();
   endFrame = null;
   silent();
-  for (const open of document.querySelectorAll("dialog")) open.close();
+  closeDialogs();
   document.body.className = "";
   document.title = "Log in · Headgate";
   const token = h("input", { type: "password", name: "token", required: true, autocomplete: "current-password", spellcheck: "false", autocapitalize: "off" });
@@ -331,7 +336,10 @@ function place(hash) {
 async function begin() {
   route().found?.page().catch(() => {}); // it is on its way while somebody logs in
   document.addEventListener("keydown", onKey);
-  addEventListener("hashchange", () => show());
+  addEventListener("hashchange", () => {
+    closeDialogs();
+    show();
+  });
   onLoggedOut(() => {
     if (me) enter("Your login has ended.");
   });

@@ -205,6 +205,7 @@ export function edit({ title, fields, plan, say, act = "Review", confirm = "Chan
           close(done ?? true);
           notice(planned.words ?? "Done.");
         } catch (error) {
+          if (!go.isConnected) return notice(`${title}: ${error.message}`, "denied"); // somebody has gone on
           go.disabled = back.disabled = false;
           if (error instanceof Problem && error.status === 412) await showConflict(outcome, go);
           else put(outcome, problems(error));

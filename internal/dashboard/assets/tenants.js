@@ -66,7 +66,7 @@ export function show(root, { query }) {
   const holder = h("div", null, loading("accounts"));
   const summary = h("div");
   const note = h("div");
-  let cursors = [undefined];
+  let cursors = history.state?.cursors ?? [undefined]; // of the page that somebody comes back to
   let turn = 0;
 
   const load = async () => {
@@ -75,7 +75,7 @@ export function show(root, { query }) {
     const wanted = new URLSearchParams();
     if (prefix.value) wanted.set("prefix", prefix.value);
     if (tier.value) wanted.set("tier", tier.value);
-    history.replaceState(null, "", `#/tenants${wanted.size ? `?${wanted}` : ""}`);
+    history.replaceState({ cursors }, "", `#/tenants${wanted.size ? `?${wanted}` : ""}`);
     try {
       const { quotas, next_cursor } = await get("quotas", { limit: page, name_prefix: prefix.value.trim(), tier: tier.value, cursor: cursors.at(-1) });
       const used = await usages(quotas.map((q) => q.name));
@@ -116,7 +116,7 @@ export function show(root, { query }) {
   get("tiers").then(({ tiers, fallback }) => {
     tier.append(...tiers.map((t) => h("option", { value: t.name }, t.name === fallback ? `${t.name} (fallback)` : t.name)));
     tier.value = query.get("tier") ?? "";
-    if (tier.value) anew();
+    if (tier.value) load();
   }).catch(() => {});
   put(root, h("form", { class: "filters", onsubmit: (event) => {
     event.preventDefault();
