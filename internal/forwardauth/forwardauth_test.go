@@ -276,6 +276,9 @@ func TestOnlyPeersAreAnswered(t *testing.T) {
 		if want == 403 && (!strings.Contains(w.Body.String(), "--auth-peers") || field(w.Header(), "X-RateLimit-Status") != "") {
 			t.Errorf("%q: %q, %v: it must say which setting, and not look like a denial", addr, w.Body, w.Header())
 		}
+		if ends := field(w.Header(), "Connection") == "close"; ends != (want == 403) {
+			t.Errorf("%q: the connection ends: %v, and only those of strangers are to", addr, ends)
+		}
 	}
 	if got := h.Stats().Strangers; got != 5 {
 		t.Errorf("%d strangers counted, want 5", got)

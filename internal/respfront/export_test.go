@@ -8,6 +8,9 @@ import (
 // LoginTimeout is for how long a connection may be that of a stranger.
 const LoginTimeout = loginTimeout
 
+// IdleTimeout is for how long a caller that has come in may say nothing.
+const IdleTimeout = idleTimeout
+
 // Encode returns a command as clients send it.
 func Encode(args ...string) string {
 	var b strings.Builder

@@ -111,6 +111,30 @@ func TestStrangersHaveATime(t *testing.T) {
 	})
 }
 
+// TestIdle: the time in which a caller may say nothing begins with what it said last, however old
+// its connection is, and the connection ends when it is over.
+func TestIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newParlour(t).dial(t)
+		if got := c.ask("AUTH good"); got != "+OK" {
+			t.Fatal(got)
+		}
+		for range 3 {
+			sleep.For(t.Context(), respfront.IdleTimeout-time.Second)
+			if got := c.ask("PING"); got != "+PONG" {
+				t.Fatal(got)
+			}
+		}
+		last := time.Now()
+		if err := c.ended(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(last); took != respfront.IdleTimeout {
+			t.Errorf("it ended after %v, want %v", took, respfront.IdleTimeout)
+		}
+	})
+}
+
 // TestHalfACommand: who has come in may say nothing for an hour, but does not hold a connection
 // as long by half of a command.
 func TestHalfACommand(t *testing.T) {

@@ -1,9 +1,13 @@
 package conn
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/headgate/headgate/internal/testserver"
 )
 
 func TestLearnInfo(t *testing.T) {
@@ -39,6 +43,44 @@ func TestLearnTime(t *testing.T) {
 		if in.ClockOffset != tt.offset || in.ClockError != tt.off {
 			t.Errorf("%+v: %v, %v", tt, in.ClockOffset, in.ClockError)
 		}
+	}
+}
+
+// A question is one of the calls that have places: it gets none where all are taken, and one that
+// was given up on keeps its own until the server has answered.
+func TestInspectTakesAPlace(t *testing.T) {
+	server := testserver.Redis(t, testserver.RedisConfig{})
+	s := openOne(t, Options{Addr: server.Addr, MaxInFlight: 1})
+	se, fault := s.Session()
+	if fault != nil {
+		t.Fatal(fault)
+	}
+	for range 2 {
+		if in := s.Inspect(t.Context()); in.Err != nil || se.inFlight.taken() != 0 {
+			t.Fatalf("%v, and %d places are taken", in.Err, se.inFlight.taken())
+		}
+	}
+	server.Stop()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if in := s.Inspect(gone); !errors.Is(in.Err, context.Canceled) {
+		t.Errorf("its caller is gone: %v", in.Err)
+	}
+	if n := se.inFlight.taken(); n != 1 {
+		t.Errorf("%d places are taken by a question that has no answer, want 1", n)
+	}
+	if in := s.Inspect(gone); !errors.Is(in.Err, ErrTooMany) {
+		t.Errorf("all places are taken: %v, want %v", in.Err, ErrTooMany)
+	}
+	server.Continue()
+}
+
+// Nothing is asked any more while the calls before the end are waited for.
+func TestInspectWhileLeaving(t *testing.T) {
+	s := openOne(t, Options{Addr: testserver.Redis(t, testserver.RedisConfig{}).Addr})
+	s.leaving.Store(s.Options.Fault("dial", ErrClosed))
+	if in := s.Inspect(t.Context()); !errors.Is(in.Err, ErrClosed) {
+		t.Errorf("%+v, want %v", in, ErrClosed)
 	}
 }
 
