@@ -290,6 +290,34 @@ descriptors:
 	}
 }
 
+// A holder renews by HoldFor, so that is the shortest of all slots that it has; and a minute at
+// most where its time counts over hours, which would be charged late else.
+func TestHoldForIsOfTheSlotThatLapsesFirst(t *testing.T) {
+	b := newBench(t, `
+domain: d
+descriptors:
+- {key: short, concurrency: {limit: 9, timeout: 3s, hold: request_id}}
+- {key: long, concurrency: {limit: 9, timeout: 1h, hold: request_id}}
+- {key: hours, secondary_limits: [{name: sustained, concurrency: 2, over: 1h}]}
+`, headgate.Options{})
+	for hold, tt := range []struct {
+		texts []string
+		want  time.Duration
+	}{
+		{[]string{"short:u", "long:u"}, 3 * time.Second},
+		{[]string{"long:u", "short:u"}, 3 * time.Second},
+		{[]string{"long:u"}, time.Hour},
+		{[]string{"hours:u"}, time.Minute},
+		{[]string{"hours:u", "short:u"}, 3 * time.Second},
+		{[]string{"long:u", "hours:u"}, time.Minute},
+	} {
+		r := b.by(limit.Hold(hold+1), store.Hit, 1, tt.texts...)
+		if !r.Allowed || r.HoldFor != tt.want {
+			t.Errorf("%v: allowed=%v, it holds for %v, want %v", tt.texts, r.Allowed, r.HoldFor, tt.want)
+		}
+	}
+}
+
 func TestSustainedConcurrencyCountsTime(t *testing.T) {
 	b := newBench(t, `
 domain: d
