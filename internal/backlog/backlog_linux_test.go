@@ -163,23 +163,63 @@ func TestNobodyIsCutOff(t *testing.T) {
 	}
 }
 
-// TestAnotherProcessKeepsItsSocket: whoever listens on the path of a unix socket when that
-// of the process before has ended, keeps it.
-func TestAnotherProcessKeepsItsSocket(t *testing.T) {
-	inner := listenOn(t, "unix")
-	l := Listen(inner)
-	served := serve(l)
-	l.End(t.Context(), 0)
-	path := inner.Addr().String()
-	next, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
+// TestNobodyNewConnects: once a listener ends, a client is refused at once, and can go elsewhere;
+// who was connected before still waits to be accepted.
+func TestNobodyNewConnects(t *testing.T) {
+	for _, network := range []string{"tcp", "unix"} {
+		t.Run(network, func(t *testing.T) {
+			l := Listen(listenOn(t, network))
+			before := dial(t, l)
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel() // nobody accepts yet
+			l.End(ctx, 0)
+			if late, err := net.DialTimeout(network, l.Addr().String(), eventually.Patience); err == nil {
+				late.Close()
+				t.Error("a client connects to a listener that ends")
+			}
+			c, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if before.LocalAddr().String() != c.RemoteAddr().String() {
+				t.Errorf("accepted %v, want %v", c.RemoteAddr(), before.LocalAddr())
+			}
+			l.Close()
+		})
 	}
-	defer next.Close()
-	l.Close()
-	<-served
-	if _, err := os.Stat(path); err != nil {
-		t.Error(err)
+}
+
+// TestAnotherProcessKeepsItsSocket: whoever listens on the path of a unix socket while the process
+// before still ends, keeps it.
+func TestAnotherProcessKeepsItsSocket(t *testing.T) {
+	for _, c := range []struct {
+		when    string
+		accepts bool
+	}{{"all who waited are accepted", true}, {"nobody accepts any more", false}} {
+		t.Run(c.when, func(t *testing.T) {
+			inner := listenOn(t, "unix")
+			l := Listen(inner)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if c.accepts {
+				served := serve(l)
+				defer func() { <-served }()
+			} else {
+				cancel()
+			}
+			l.End(ctx, 0)
+			path := inner.Addr().String()
+			next, err := net.Listen("unix", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer next.Close()
+			l.Close()
+			if _, err := os.Stat(path); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
