@@ -38,6 +38,11 @@ type Request struct {
 	Attributes []descriptor.Entry
 	// Origin is what is known of who sent the request, for observers.
 	Origin Origin
+	// Receipt, when not nil, is filled in by Check with what the request has charged
+	// (store.Charge), and refunds of the request (store.Refund) reach only what it says. So
+	// who gives back a part of a charge gives nothing to limits that were not charged, because
+	// they are of other rules, or were switched off then. Check alone looks at it.
+	Receipt *Receipt
 }
 
 // Origin is what is known of who sent a request, for those who watch decisions. Nothing

@@ -218,7 +218,9 @@ func (l *Limiter) decideTogether(ctx context.Context, requests []Request, respon
 		return NotTimed, false, refused(responses, err)
 	}
 	p.bindKeys()
+	p.keepToReceipts(requests, responses)
 	fellBack := l.exchange(ctx, l.store, &p.batch)
+	p.fillReceipts(requests)
 	p.answerAll(responses)
 	l.coverDenials(ctx, p, requests, responses, nil)
 	l.compensate(ctx, p, responses, fellBack, false)

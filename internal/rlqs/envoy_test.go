@@ -43,6 +43,8 @@ type world struct {
 	t     *testing.T
 	now   time.Time
 	nodes []*Service
+	// limiters are those of the nodes.
+	limiters []*headgate.Limiter
 }
 
 // newWorld returns nodes with these rules.
@@ -60,6 +62,7 @@ func newWorld(t *testing.T, rules string, nodes int) *world {
 			t.Fatal(err)
 		}
 		door := l.Door(headgate.DoorOptions{Name: "rlqs", Rights: headgate.Rights{Check: true, GiveBack: true, Explain: true}})
+		w.limiters = append(w.limiters, l)
 		w.nodes = append(w.nodes, New(Options{Decider: door, Store: counts, OnPanic: func(cause any, stack []byte) { t.Errorf("%v\n%s", cause, stack) }}))
 	}
 	return w

@@ -3,6 +3,7 @@ package rlqs
 import (
 	"time"
 
+	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
 )
 
@@ -57,6 +58,10 @@ type lease struct {
 	promised   int64
 	promisedAt time.Time
 	counted    []*limit.Limit
+	// receipt has what was charged, and paced says that the pace was: nothing else is given
+	// back to when rules or quotas have changed, or switches.
+	receipt headgate.Receipt
+	paced   bool
 	// demand is how many requests come in an interval, idle how many reports in a row were
 	// of none.
 	demand float64

@@ -283,5 +283,5 @@ func (l *ledger) ask(ctx context.Context, items []item, op func(*item) (store.Op
 // request returns what is asked of the bucket of a lease. Its entries are a copy, in which
 // API keys may be replaced by their names.
 func (l *lease) request(op store.Op, hits int64) headgate.Request {
-	return headgate.Request{Domain: l.bucket.domain, Descriptors: []headgate.Descriptor{{Entries: slices.Clone(l.bucket.entries), Op: op, Hits: hits}}}
+	return headgate.Request{Domain: l.bucket.domain, Descriptors: []headgate.Descriptor{{Entries: slices.Clone(l.bucket.entries), Op: op, Hits: hits}}, Receipt: &l.receipt}
 }

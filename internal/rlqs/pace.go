@@ -43,7 +43,7 @@ func (l *ledger) settlePace(ctx context.Context, items []item) {
 		if it := &items[i]; paced(it) {
 			settled := it.paceTake()
 			settled.Op, settled.Hits = store.Charge, max(it.used, 0)
-			if it.used < 0 {
+			if it.used < 0 && it.lease.paced {
 				settled.Op, settled.Hits = store.Refund, -it.used
 			}
 			peek, hit := it.paceTake(), it.paceTake()
@@ -75,13 +75,20 @@ func (l *ledger) settlePace(ctx context.Context, items []item) {
 func (l *ledger) promisePace(ctx context.Context, items []item) {
 	takes := l.takes[:0]
 	for i := range items {
-		if it := &items[i]; !it.over && it.lease.bucket.pace != nil && it.lease.promised > 0 {
+		it := &items[i]
+		if it.lease.paced = !it.over && it.lease.bucket.pace != nil && it.lease.promised > 0; it.lease.paced {
 			t := it.paceTake()
 			t.Op, t.Hits = store.Charge, it.lease.promised
 			takes = append(takes, t)
 		}
 	}
-	l.take(ctx, takes)
+	results, n := l.take(ctx, takes), 0
+	for i := range items {
+		if le := items[i].lease; le.paced {
+			le.paced = results[n].Err == nil
+			n++
+		}
+	}
 }
 
 func (it *item) paceTake() store.Take {
