@@ -24,6 +24,9 @@ func originalOf(ctx context.Context, attributes *authpb.AttributeContext) (*http
 		Peer:   addressOf(attributes.GetSource().GetAddress()),
 		Header: headerOf(asked),
 	}
+	if o.Method == http.MethodConnect && o.URI == "" { // it names a host to connect to, and no path
+		o.URI = "*"
+	}
 	return o.Request(ctx)
 }
 

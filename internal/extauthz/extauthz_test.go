@@ -115,6 +115,17 @@ func TestAttributesBecomeTheRequest(t *testing.T) {
 	}
 }
 
+// CONNECT has no path, and is a request without a route.
+func TestConnect(t *testing.T) {
+	a, q := &authorizer{reply: allowed()}, question()
+	q.Attributes.Request.Http.Method, q.Attributes.Request.Http.Path = "CONNECT", ""
+	q.Attributes.Request.Http.Host = "shop.example:443"
+	resp := check(t, a, q)
+	if r := a.original; resp.GetOkResponse() == nil || r == nil || r.Method != "CONNECT" || r.URL.Path != "*" || r.Host != "shop.example:443" {
+		t.Errorf("%v, decided %+v", resp, r)
+	}
+}
+
 // With encode_raw_headers a field that was sent twice arrives twice, so that it can
 // be told from one that holds a comma.
 func TestRawHeaders(t *testing.T) {
@@ -175,6 +186,7 @@ func TestDenied(t *testing.T) {
 func TestMalformedIsDenied(t *testing.T) {
 	for name, change := range map[string]func(*authpb.AttributeContext_HttpRequest){
 		"path":      func(r *authpb.AttributeContext_HttpRequest) { r.Path = "login" },
+		"no path":   func(r *authpb.AttributeContext_HttpRequest) { r.Path = "" },
 		"fragment":  func(r *authpb.AttributeContext_HttpRequest) { r.Path = "/login#x" },
 		"escape":    func(r *authpb.AttributeContext_HttpRequest) { r.Path = "/%zz" },
 		"method":    func(r *authpb.AttributeContext_HttpRequest) { r.Method = "" },
