@@ -1,6 +1,7 @@
 package rlqs
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/switches"
 )
 
 // use charges so many hits of a user, as one that asks about each request.
@@ -71,5 +73,42 @@ func TestPromiseBeforeAPace(t *testing.T) {
 	e.tick() // nothing of the first promise was used
 	if got := left(); before >= 100 || got != max(before-le.promised, 0) {
 		t.Errorf("%d are left of the pace, of %d and a promise of %d", got, before, le.promised)
+	}
+}
+
+// What was promised is given back though the limit has another number, is in shadow mode or is
+// switched off meanwhile: its counter is the one that was charged.
+func TestPromiseOfTheSameCounter(t *testing.T) {
+	const day = "domain: d\ndescriptors: [{key: user, name: users, rate_limit: {unit: day, requests_per_unit: 40, algorithm: fixed_window}}]\n"
+	off, err := switches.NewSet([]switches.Switch{{Target: switches.Target{Rule: "users"}, State: switches.Off}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		rules string
+		off   *switches.Set
+		want  int64 // that remain beside what is promised then
+	}{
+		"a larger number": {rules: strings.Replace(day, "40", "80", 1), want: 80 - 1},
+		"in shadow mode":  {rules: strings.Replace(day, "key: user,", "key: user, shadow_mode: true,", 1), want: 40 - 1},
+		"switched off":    {rules: day, off: off, want: 40 - 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, day, 1)
+			e := w.envoy(0, 5*time.Second)
+			e.pass("u")
+			w.change(tt.rules)
+			w.limiters[0].SetSwitches(tt.off)
+			w.now = w.now.Add(5 * time.Second)
+			e.tick() // nothing of the promise was used
+			w.limiters[0].SetSwitches(nil)
+			le := e.session.leases[only(e.session.leases)]
+			if got := w.remaining("u"); got != tt.want-le.promised {
+				t.Errorf("%d remain beside a promise of %d, want %d together", got, le.promised, tt.want)
+			}
+			if free := le.given.kind == free; free != (name != "a larger number") {
+				t.Errorf("assigned %+v", le.given)
+			}
+		})
 	}
 }

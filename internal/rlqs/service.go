@@ -101,7 +101,7 @@ func (s *Service) StreamRateLimitQuotas(stream rlqspb.RateLimitQuotaService_Stre
 	defer leave()
 	session := &session{service: s, leases: map[string]*lease{}}
 	defer s.ledger.leave(session)
-	return session.run(lenient{stream})
+	return session.run(lenient{stream, &s.counts})
 }
 
 // counters count what came and what was answered.
@@ -114,7 +114,7 @@ type Stats struct {
 	// Streams are open; they have Buckets, each counted once for a stream.
 	Streams, Buckets int
 	// Reports have come. Ignored are buckets in them that could not be read or had no
-	// room, and Failed questions to the rules that were not answered.
+	// room, and messages of which nothing could be read, and Failed questions to the rules that were not answered.
 	Reports, Ignored, Failed uint64
 	// Assigned are buckets that a stream was told of, Abandoned those that it was told to
 	// forget because no request came for them.

@@ -7,6 +7,8 @@ import (
 	"io"
 	"math"
 	"net"
+	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -288,4 +290,33 @@ func FuzzReports(f *testing.F) {
 			t.Fatalf("%+v", got)
 		}
 	})
+}
+
+// A message that is too long, or is none, ends its stream, and an operator can see that.
+func TestUnreadableMessagesAreCounted(t *testing.T) {
+	service, client := serve(t, Options{})
+	patience, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	long := reports("d")
+	for range 1500 {
+		long.BucketQuotaUsages = append(long.BucketQuotaUsages, usageOf(strings.Repeat("u", 3000), 1))
+	}
+	for i, tt := range []struct {
+		m    proto.Message
+		want codes.Code
+	}{{long, codes.ResourceExhausted}, {wire([]byte{0xff}), codes.Internal}, {wire(field(domainField, []byte{0xff})), codes.InvalidArgument}} {
+		s := stream(t, client)
+		if err := s.SendMsg(tt.m); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Recv(); status.Code(err) != tt.want {
+			t.Errorf("message %d: %v", i, err)
+		}
+		for service.Stats().Ignored == uint64(i) && patience.Err() == nil { // the client may hear first
+			runtime.Gosched()
+		}
+	}
+	if got := service.Stats(); got.Ignored != 3 || got.Reports != 0 {
+		t.Errorf("%+v", got)
+	}
 }

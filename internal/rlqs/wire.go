@@ -17,15 +17,36 @@ import (
 // Envoy runs.
 type lenient struct {
 	rlqspb.RateLimitQuotaService_StreamRateLimitQuotasServer
+	counts *counters
 }
 
-// Recv returns the next message. A bucket that cannot be read has no id in it.
+// Recv returns the next message. A bucket that cannot be read has no id in it. A message that is
+// ignored as a whole is counted here, because gRPC may end the stream before it tells why.
 func (l lenient) Recv() (*rlqspb.RateLimitQuotaUsageReports, error) {
+	m, err := l.receive()
+	if isUnreadable(err) {
+		l.counts.ignored.Add(1)
+	}
+	return m, err
+}
+
+func (l lenient) receive() (*rlqspb.RateLimitQuotaUsageReports, error) {
 	var m emptypb.Empty // knows no field, and so keeps the bytes of all
 	if err := l.RecvMsg(&m); err != nil {
 		return nil, err
 	}
 	return decode(m.ProtoReflect().GetUnknown())
+}
+
+// isUnreadable reports whether err, of receiving a message, is of the message, such as one that is
+// too long, and not of the connection. Envoy sends the next one all the same, as long and in vain,
+// so somebody has to see it.
+func isUnreadable(err error) bool {
+	switch status.Code(err) {
+	case codes.ResourceExhausted, codes.InvalidArgument, codes.Internal:
+		return true
+	}
+	return false
 }
 
 var (

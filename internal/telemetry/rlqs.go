@@ -23,7 +23,7 @@ func (m *Metrics) WatchRLQS(read func() RLQS) {
 		counter("headgate_rlqs_reports_total", "Messages in which Envoys report.", func(s *RLQS) float64 { return float64(s.Reports) }),
 		counter("headgate_rlqs_assigned_total", "Assignments that were sent to Envoys.", func(s *RLQS) float64 { return float64(s.Assigned) }),
 		counter("headgate_rlqs_abandoned_total", "Buckets that Envoys were told to forget because no request came for a minute.", func(s *RLQS) float64 { return float64(s.Abandoned) }),
-		counter("headgate_rlqs_ignored_total", "Buckets in reports that were not answered, because they were malformed or there are too many.", func(s *RLQS) float64 { return float64(s.Ignored) }),
+		counter("headgate_rlqs_ignored_total", "Buckets in reports that were not answered, because they were malformed or there are too many; and each message that ended its stream, because it was malformed or too long.", func(s *RLQS) float64 { return float64(s.Ignored) }),
 		counter("headgate_rlqs_failed_total", "Charges of reports that the rules refused to take; it stays 0.", func(s *RLQS) float64 { return float64(s.Failed) }),
 		counter("headgate_rlqs_allowed_total", "Requests that Envoys report to have let pass.", func(s *RLQS) float64 { return float64(s.Allowed) }),
 		counter("headgate_rlqs_denied_total", "Requests that Envoys report to have denied.", func(s *RLQS) float64 { return float64(s.Denied) }),
