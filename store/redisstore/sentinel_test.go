@@ -1,6 +1,8 @@
 package redisstore
 
 import (
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -99,7 +101,7 @@ func TestSentinelPasswordsOverTLS(t *testing.T) {
 	o := sentinelOptions(servers)
 	o.Password = "secret-one"
 	o.Sentinel.Password = "secret-three"
-	wantReason(t, open(t, o), store.Denied, "wrong user or password")
+	wantReason(t, open(t, o), store.Denied, "sentinel_password_file")
 	o.Sentinel.Password = "secret-two"
 	plain := sentinelOptions(servers)
 	plain.Sentinel.TLS = nil
@@ -119,6 +121,40 @@ func TestSentinelPasswordsOverTLS(t *testing.T) {
 		wantPeek(t, s)
 		return time.Now().After(before)
 	})
+}
+
+// An error of a sentinel names the store and says that a sentinel it is, because operators would
+// look for a Redis at its address.
+func TestErrorsOfSentinelsSaySo(t *testing.T) {
+	t.Parallel()
+	servers := testserver.Sentinel(t, testserver.SentinelConfig{SentinelPassword: "secret"})
+	o := sentinelOptions(servers)
+	o.Sentinel.Addrs = o.Sentinel.Addrs[:1]
+	for _, c := range []struct {
+		password string
+		kill     bool
+		want     string
+	}{
+		{"", false, "store_denied: sentinel ADDR: NOAUTH Authentication required.; hint: sentinels have a user and a password of their own: sentinel_user, sentinel_password or sentinel_password_file"},
+		{"secret", true, "store_unavailable: sentinel ADDR: dial tcp ADDR: connect: connection refused; hint: is a sentinel running there? Without one nobody says which server is the primary"},
+	} {
+		if c.kill {
+			servers.Sentinels()[0].Kill()
+		}
+		one := o
+		sentinel := *o.Sentinel
+		sentinel.Password, one.Sentinel = c.password, &sentinel
+		want := "dial redis+sentinel://ADDR/0?master=" + servers.Name + ": " + c.want
+		s := open(t, one)
+		got := ""
+		eventually.True(t, "the error is that of the sentinel", func() bool {
+			got = strings.ReplaceAll(fmt.Sprint(takeOne(s, "key", tenPerHour, 0).Err), o.Sentinel.Addrs[0], "ADDR")
+			return strings.Contains(got, "sentinel ADDR: ")
+		})
+		if !strings.HasSuffix(got, want) {
+			t.Errorf("error\n%s\nwant\n%s", got, want)
+		}
+	}
 }
 
 func wantPeek(t *testing.T, s *Store) {

@@ -64,6 +64,8 @@ const hintUser = "the ACL user needs +select +evalsha +eval +time +get +set +inc
 
 const hintHidden = "the server lacks a command that the scripts use: take its rename-command back, and bound what users may do by ACL"
 
+const hintNotRunning = "is Redis running there?"
+
 const hintCluster = "give the address as redis+cluster://HOST:PORT"
 
 // answers lists the error replies of Redis and its relatives. The first match
@@ -193,7 +195,7 @@ func unavailableHint(err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return "check host and port, that both sides speak TLS or both do not, and whether the server wants a certificate of this client"
 	default:
-		return "is Redis running there?"
+		return hintNotRunning
 	}
 }
 

@@ -111,7 +111,7 @@ func (f *finder) watch(ctx context.Context, se *Session) {
 // from the others knows an old one.
 func (f *finder) find(ctx context.Context) (report, error) {
 	reports, errs := Gather(ctx, f.options.DialTimeout, len(f.peers), func(ctx context.Context, i int) (report, error) {
-		return f.peers[i].ask(ctx, f.options.Sentinel.Master)
+		return f.peers[i].ask(ctx, f.options)
 	})
 	if len(reports) == 0 {
 		return report{}, f.silence(errs)
@@ -151,20 +151,43 @@ func (f *finder) silence(errs []error) error {
 	return best
 }
 
-// ask asks one sentinel.
-func (p *peer) ask(ctx context.Context, master string) (report, error) {
-	r, err := p.tryAsk(ctx, master)
+// ask asks one sentinel for the primary of o.
+func (p *peer) ask(ctx context.Context, o *Options) (report, error) {
+	r, err := p.tryAsk(ctx, o.Sentinel.Master)
 	if err == nil {
 		return r, nil
 	}
 	if !errors.Is(err, errNoMaster) {
 		p.hangUp()
 	}
-	fault := AsUnavailable(p.options.Fault("dial", err))
+	return report{}, p.fault(o, err)
+}
+
+// fault says what went wrong with the sentinel. It names the store and calls the sentinel one,
+// because by its address alone it would be taken for the Redis that counts.
+func (p *peer) fault(o *Options, err error) *store.Error {
+	fault := *AsUnavailable(p.options.Fault("dial", err))
 	if errors.Is(err, errNoMaster) {
-		fault.Err = fmt.Errorf("%w: %q", errNoMaster, master)
+		fault.Err = fmt.Errorf("%w: %q", errNoMaster, o.Sentinel.Master)
 	}
-	return report{}, fault
+	fault.Store = o.Address()
+	fault.Err = fmt.Errorf("sentinel %s: %w", p.options.Addr, fault.Err)
+	fault.Hint = sentinelHint(err, fault.Hint)
+	return &fault
+}
+
+// sentinelHint returns the hint for an error of a sentinel, where another one is right than for
+// a Redis.
+func sentinelHint(err error, hint string) string {
+	switch code := codeOf(err); {
+	case code == "NOPERM":
+		return "the user of the sentinels needs +sentinel"
+	case code == "NOAUTH", code == "WRONGPASS":
+		return "sentinels have a user and a password of their own: sentinel_user, sentinel_password or sentinel_password_file"
+	case hint == hintNotRunning:
+		return "is a sentinel running there? Without one nobody says which server is the primary"
+	}
+	return hint
 }
 
 func (p *peer) tryAsk(ctx context.Context, master string) (report, error) {
