@@ -119,6 +119,15 @@ func TestTrouble(t *testing.T) {
 	_, refused := sqltenant.Open(t.Context(), address.String())
 	address.User = url.User("nobody")
 	_, unknown := sqltenant.Open(t.Context(), address.String())
+	tamper(t, server.DSN, `ALTER ROLE guest CONNECTION LIMIT 0`)
+	address.User = url.UserPassword("guest", "open")
+	query := address.Query()
+	query.Set("sslmode", "prefer") // two tries, of which the first is refused because there is no TLS
+	address.RawQuery = query.Encode()
+	_, full := sqltenant.Open(t.Context(), address.String())
+	if full == nil || strings.Contains(full.Error(), "\n") || !strings.Contains(full.Error(), `: FATAL: too many connections for role "guest"`) {
+		t.Errorf("got %v, want the refusal alone", full)
+	}
 	tamper(t, server.DSN, `ALTER SYSTEM SET default_transaction_read_only = on`)
 	tamper(t, server.DSN, `SELECT pg_reload_conf()`)
 	var readOnly error
@@ -132,7 +141,7 @@ func TestTrouble(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want string
-	}{{refused, "refuses permission"}, {unknown, "refuses the login"}, {readOnly, "is read-only"}, {gone, "does not answer"}} {
+	}{{refused, "refuses permission"}, {full, "has no connection left"}, {unknown, "refuses the login"}, {readOnly, "is read-only"}, {gone, "does not answer"}} {
 		if c.err == nil || !strings.HasPrefix(sqltenant.Trouble(c.err), c.want) {
 			t.Errorf("%v is called %q, want %q", c.err, sqltenant.Trouble(c.err), c.want)
 		}

@@ -326,10 +326,14 @@ func reached(err error) error {
 	if isOther(err) {
 		return fmt.Errorf("%w; hint: is this the right file?", err)
 	}
-	var tried *pgconn.ConnectError
-	var last *net.OpError
-	if !errors.As(err, &tried) || !errors.As(err, &last) {
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); !ok {
 		return err
 	}
-	return fmt.Errorf("%w; hint: is PostgreSQL running there?", last)
+	if last, ok := errors.AsType[*net.OpError](err); ok {
+		return fmt.Errorf("%w; hint: is PostgreSQL running there?", last)
+	}
+	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return refusal
+	}
+	return err
 }
