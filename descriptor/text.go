@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -77,10 +78,8 @@ func isControl(r rune) bool {
 		return true
 	case r == 0x2028 || r == 0x2029: // line and paragraph separator
 		return true
-	case r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069: // bidirectional
-		return true
 	}
-	return false
+	return unicode.Is(unicode.Bidi_Control, r)
 }
 
 // Parse is the inverse of Format. It also takes what people write by hand:

@@ -432,7 +432,7 @@ func FuzzHandler(f *testing.F) {
 				t.Fatal(err)
 			}
 			for _, r := range e.Text + e.Domain {
-				if r != '\n' && !unicode.IsGraphic(r) {
+				if r != '\n' && unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control) {
 					t.Fatalf("%q in %q", r, e.Text)
 				}
 			}

@@ -251,14 +251,14 @@ func (c *raw) isMalformed() bool {
 	return strings.HasPrefix(c.name, ":") || !httpguts.ValidHeaderFieldName(c.name) || strings.ToLower(c.name) != c.name
 }
 
-// isUnfit reports calls of which the outcome depends on time, or that take long to send, and
-// malformed binary metadata, which the own transport does not look at. A timeout of 0 ends
+// isUnfit reports calls of which the outcome depends on time, or that have more small frames than the
+// own transport takes, and malformed binary metadata, which it does not look at. A timeout of 0 ends
 // those calls alone that are read together.
 func (c *raw) isUnfit() bool {
 	if len(c.timeout) > 1 && len(strings.TrimLeft(c.timeout, "0")) == 1 {
 		return true
 	}
-	return strings.HasSuffix(c.name, "-bin") || c.piece < 0 || c.piece > 0 && len(c.body)/c.piece > 100 || len(c.body) > 1<<20 || c.name == "grpc-timeout" ||
+	return strings.HasSuffix(c.name, "-bin") || c.piece < 0 || c.piece > 0 && len(c.body)/c.piece > 50 || len(c.body) > 1<<20 || c.name == "grpc-timeout" ||
 		len(c.timeout) > 1 && strings.ContainsAny(c.timeout[len(c.timeout)-1:], "Smun")
 }
 
