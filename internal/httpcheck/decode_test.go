@@ -281,7 +281,7 @@ type reference struct {
 	Attributes    map[string]string
 	Key           string
 	Limit         int64
-	Weight        *int64
+	Hits, Weight  *int64 // two names of one member
 	Algorithm, Op string
 	Burst         int64
 	Hold          any
@@ -295,7 +295,7 @@ func FuzzDecode(f *testing.F) {
 		`{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"42"}],"hits":1}]}`,
 		`{"key":"user:42","limit":100,"window_ms":60000,"hits":1,"algorithm":"gcra","burst":20,"op":"hit"}`,
 		`{"checks":[{"key":"k","limit":1,"window_ms":1},{"domain":"d","descriptors":[{"descriptor":"a:b","op":"reset"}],"attributes":{"a":"\u00e9"}}]}`,
-		`{"key":"\ud83d\ude00\n","limit":0,"window_ms":1,"hits":-1}`,
+		`{"key":"\ud83d\ude00\n","limit":0,"window_ms":1,"hits":-1}`, `{"key":"k","limit":0,"window_ms":1,"hits":0}`, `{"key":"k","limit":9,"window_ms":1,"weight":3}`,
 		`{"domain":"d","hold":true,"descriptors":[{"descriptor":"a:b","op":"renew","hits":9}]}`,
 		`{"key":"k","limit":1,"window_ms":1,"hold":"0a1b2c3d4e5f60","op":"release"}`,
 		`{"key":"k","limit":1,"window_ms":1,"client_ip":"203.0.113.9","user_agent":"a\u0000"}`,
@@ -346,8 +346,11 @@ func verifyRequest(t *testing.T, want *reference, got *headgate.Request) {
 		return int64(math.Abs(float64(*given)))
 	}
 	if want.Key != "" {
-		d := got.Descriptors[0]
-		if got.Domain != headgate.CallerDomain || d.Entries[0].Value != want.Key || d.Limit.Quota != want.Limit || d.Hits != hits(want.Weight, want.Op) {
+		d, given := got.Descriptors[0], want.Hits
+		if given == nil {
+			given = want.Weight
+		}
+		if got.Domain != headgate.CallerDomain || d.Entries[0].Value != want.Key || d.Limit.Quota != want.Limit || d.Hits != hits(given, want.Op) {
 			t.Fatalf("%+v of %+v", got, want)
 		}
 		return
