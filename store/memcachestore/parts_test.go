@@ -159,13 +159,14 @@ func TestReadItem(t *testing.T) {
 func FuzzAnswers(f *testing.F) {
 	for _, seed := range []string{
 		"END\r\n", "VALUE k 0 7 5\r\n2 10 20\r\nEND\r\n", "VALUE k 0 14 9\r\n1 10 20 -30 40\r\nEND\r\nSTORED\r\n",
-		"SERVER_ERROR x\r\n", "STORED\r\n", "EXISTS\r\nNOT_FOUND\r\n", "VALUE k 0 1024 5\r\n",
+		"SERVER_ERROR x\r\n", "STORED\r\n", "EXISTS\r\nNOT_FOUND\r\n", "VALUE k 0 1024 5\r\n", "VALUE k 0 8 5\r\n12 10 20\r\nEND\r\n",
 	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, answer string) {
 		it, err := readItem(bufio.NewReaderSize(strings.NewReader(answer), lineBytes), "k")
-		if err == nil && it.found && (it.cas == 0 || it.state.Kind > kindFixedWindow || it.state.Wide != nil) {
+		isTallies := it.state.Kind == limit.KindTallies
+		if err == nil && it.found && (it.cas == 0 || it.state.Kind > kindFixedWindow && !isTallies || (it.state.Wide != nil) != isTallies) {
 			t.Errorf("%q: %+v", answer, it)
 		}
 		if err != nil && it.state.Kind != 0 {
