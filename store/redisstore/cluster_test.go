@@ -239,7 +239,7 @@ func TestWrongKindOfServer(t *testing.T) {
 		"single as sentinel":  {Options{Sentinel: &Sentinel{Addrs: []string{plain.Addr}, Master: "headgate"}}, store.Misconfigured, "no sentinel"},
 		"cluster as sentinel": {Options{Sentinel: &Sentinel{Addrs: nodes.Addrs()[:1], Master: "headgate"}}, store.Misconfigured, "no sentinel"},
 		"no such name":        {Options{Sentinel: &Sentinel{Addrs: watched.Addrs(), Master: "other"}}, store.Misconfigured, `no primary of this name: "other"`},
-		"no sentinel there":   {Options{Sentinel: &Sentinel{Addrs: []string{closedAddr(t)}, Master: "headgate"}}, store.Unavailable, "is Redis running there"},
+		"no sentinel there":   {Options{Sentinel: &Sentinel{Addrs: []string{closedAddr(t)}, Master: "headgate"}}, store.Unavailable, "is a sentinel running there"},
 		"no node there":       {Options{Cluster: []string{closedAddr(t)}}, store.Unavailable, "is Redis running there"},
 	}
 	for name, c := range cases {

@@ -17,28 +17,33 @@ import (
 )
 
 // TestHungFileDoesNotHoldTheEnd: a file that cannot be read, nor the read interrupted, as on
-// a disk of a network that has gone, does not keep the process from ending.
+// a disk of a network that has gone, does not keep the process from ending. Whoever opens a file
+// on which somebody else has a lease waits until it is given back, or for 45 seconds.
 func TestHungFileDoesNotHoldTheEnd(t *testing.T) {
+	const text = "tiers: {free: {default: [{requests_per_unit: 1, unit: hour}]}}\n"
 	tiers := filepath.Join(t.TempDir(), "tiers.yaml")
-	if err := os.WriteFile(tiers, []byte("tiers: {free: {default: [{requests_per_unit: 1, unit: hour}]}}\n"), 0o600); err != nil {
+	if err := os.WriteFile(tiers, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := start(t, "--tiers="+tiers)
-	if err := unix.Mkfifo(tiers+".new", 0o600); err != nil {
+	hung, err := os.OpenFile(tiers+".new", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(tiers+".new", tiers); err != nil {
+	defer hung.Close()
+	if _, err := hung.WriteString("# changed\n" + text); err != nil {
 		t.Fatal(err)
 	}
-	var (
-		hung int
-		err  error
-	)
-	eventually.True(t, "the file is being read", func() bool {
-		hung, err = unix.Open(tiers, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) // fails while nobody reads
-		return err == nil
+	if _, err := unix.FcntlInt(hung.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Fatalf("a lease on a file: %v; hint: is TMPDIR on a disk of this machine?", err)
+	}
+	if err := os.Rename(hung.Name(), tiers); err != nil {
+		t.Fatal(err)
+	}
+	eventually.True(t, "the file is being opened", func() bool {
+		lease, err := unix.FcntlInt(hung.Fd(), unix.F_GETLEASE, 0)
+		return err == nil && lease == unix.F_RDLCK // which is what this one shall become
 	})
-	defer unix.Close(hung)
 	if code, err := s.stop(syscall.SIGTERM); code != 0 || err != nil {
 		t.Errorf("exit code %d, %v", code, err)
 	}
