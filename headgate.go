@@ -39,9 +39,10 @@ type Request struct {
 	// Origin is what is known of who sent the request, for observers.
 	Origin Origin
 	// Receipt, when not nil, is filled in by Check with what the request has charged
-	// (store.Charge), and refunds of the request (store.Refund) reach only what it says. So
+	// (store.Charge), and refunds of the request (store.Refund) give back only what it says. So
 	// who gives back a part of a charge gives nothing to limits that were not charged, because
-	// they are of other rules, or were switched off then. Check alone looks at it.
+	// they are of other rules, or were switched off then, and nothing to a window after that of
+	// the charge. Only Check and CheckOnce look at it.
 	Receipt *Receipt
 }
 

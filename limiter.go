@@ -300,6 +300,7 @@ func (l *Limiter) Wait(ctx context.Context, req *Request, resp *Response) error 
 func (l *Limiter) giveUp(ctx context.Context, req *Request, resp *Response) {
 	resp.empty()
 	refund := *req
+	refund.Receipt = nil // it has no hits, only charges
 	refund.Descriptors = make([]Descriptor, len(req.Descriptors))
 	for i, d := range req.Descriptors {
 		d.Op = store.Refund

@@ -53,13 +53,11 @@ type lease struct {
 	given  assignment
 	sentAt time.Time
 	lasts  time.Duration
-	// promised are the hits that were charged at promisedAt and not reported as used. They
-	// count in the limits of counted.
+	// promised are the hits that were charged at promisedAt and not reported as used.
 	promised   int64
 	promisedAt time.Time
-	counted    []*limit.Limit
 	// receipt has what was charged, and paced says that the pace was: nothing else is given
-	// back to when rules or quotas have changed, or switches.
+	// back to when rules or quotas have changed, or switches, or when a window is over.
 	receipt headgate.Receipt
 	paced   bool
 	// demand is how many requests come in an interval, idle how many reports in a row were
@@ -128,20 +126,14 @@ func (l *lease) flow(allowed int64, now time.Time) {
 }
 
 // settles returns what the reported use is to the promise that was made: hits to charge, or
-// less than 0 those to give back: no more than can still be in each bucket that they count in,
-// because the others are over, and would be those that somebody else has used since. The promise
-// is over then.
+// less than 0 those to give back. The promise is over then.
 func (l *lease) settles(allowed int64, now time.Time) int64 {
 	beyond := allowed - l.promised
 	l.promised = 0
-	if beyond >= 0 {
-		return beyond
-	}
-	back := -beyond
-	for _, one := range l.counted {
-		back = min(back, one.Outstanding(limit.MicrosOf(l.promisedAt), limit.MicrosOf(now), -beyond))
-	}
-	return -back
+	// A pace has drained what it was charged, a burst and what passes in an interval, by the end
+	// of two; what is in it later is of others.
+	l.paced = l.paced && now.Sub(l.promisedAt) <= 2*l.interval
+	return beyond
 }
 
 // wants is how many hits the stream would use in the next interval, with as many again so

@@ -58,8 +58,9 @@ func (l *ledger) report(ctx context.Context, s *session, said []said, now time.T
 	l.items = l.items[:0]
 	for _, r := range said {
 		if le := l.leaseOf(s, r, now); le != nil {
+			used := le.settles(r.usage.allowed, now) // by the interval for which it was promised
 			le.note(r.usage, now)
-			l.items = append(l.items, item{lease: le, used: le.settles(r.usage.allowed, now), over: le.idle >= idleReports})
+			l.items = append(l.items, item{lease: le, used: used, over: le.idle >= idleReports})
 		}
 	}
 	return l.serve(ctx, s, now)
@@ -218,7 +219,7 @@ func (it *item) share(hits int64) assignment {
 		return assignment{kind: denied}
 	}
 	t, promised := le.meter(hits, max(o.burst/int64(len(le.bucket.leases)), 1))
-	le.promised, le.counted = promised, o.counted
+	le.promised = promised
 	return assignment{metered, t}
 }
 

@@ -118,6 +118,32 @@ func TestPromiseOfAWindowThatHasEnded(t *testing.T) {
 	}
 }
 
+// What was promised of windows that are shorter than an interval is not given back to the window of
+// now, in which others are counted.
+func TestPromiseOfShortWindows(t *testing.T) {
+	w := newWorld(t, rule("{unit: second, requests_per_unit: 100, algorithm: fixed_window}"), 1)
+	e := w.envoy(0, 5*time.Second)
+	e.pass("u")
+	le := e.session.leases[only(e.session.leases)]
+	before := le.promised
+	w.now = w.now.Add(5 * time.Second)
+	w.use("u", 20)
+	e.tick() // nothing of the promise was used
+	if got := w.remaining("u"); before < 2 || le.promised > 80 || got != 80-le.promised {
+		t.Errorf("%d of 100 remain after 20 hits, beside a promise of %d; one of %d was of another window", got, le.promised, before)
+	}
+}
+
+// A stream that was silent gives nothing back to a pace, which has drained its promise.
+func TestPaceAfterSilence(t *testing.T) {
+	for silent, want := range map[time.Duration]bool{10 * time.Second: true, 11 * time.Second: false} {
+		le := &lease{promised: 50, promisedAt: time.Unix(0, 0), interval: 5 * time.Second, paced: true}
+		if le.settles(0, time.Unix(0, 0).Add(silent)); le.paced != want {
+			t.Errorf("after %v: paced %t, want %t", silent, le.paced, want)
+		}
+	}
+}
+
 // What was passed beyond a promise is charged, though it makes a debt.
 func TestBeyondAPromise(t *testing.T) {
 	w := newWorld(t, rule("{unit: day, requests_per_unit: 40, algorithm: fixed_window}"), 1)

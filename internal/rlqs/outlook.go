@@ -21,8 +21,6 @@ type outlook struct {
 	// short is the limit with the lowest rate of those whose window is shorter than the interval;
 	// nil for none. Nothing of the above is of them but burst.
 	short *limit.Limit
-	// counted are the others, in which what is promised counts until it is over.
-	counted []*limit.Limit
 }
 
 // enforced reports whether v is of a limit on hits that denies requests.
@@ -72,7 +70,6 @@ func outlookOf(settled, dry *headgate.Response, within time.Duration) outlook {
 			continue
 		}
 		o.add(v, &hit, within)
-		o.counted = append(o.counted, v.Limit)
 	}
 	return o
 }
