@@ -19,7 +19,9 @@ GOVULNCHECK := v1.9.0
 # nothing here calls, grpcnotrace pages of gRPC whose templates look up methods by name (decision 22).
 # All is checked and tested with them too: nothing is compiled once with and once without.
 TAGS := disable_pgv,grpcnotrace
-export GOFLAGS := $(strip $(GOFLAGS) -tags=$(TAGS))
+# override: also where somebody gives make a GOFLAGS of their own.
+override GOFLAGS := $(strip $(GOFLAGS) -tags=$(TAGS))
+export GOFLAGS
 # How many packages `make race` tests at once.
 PACKAGES ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # The packages whose tests take longest, most of it waiting for servers. They start first,

@@ -116,7 +116,7 @@ export function show(root, { query }) {
   get("tiers").then(({ tiers, fallback }) => {
     tier.append(...tiers.map((t) => h("option", { value: t.name }, t.name === fallback ? `${t.name} (fallback)` : t.name)));
     tier.value = query.get("tier") ?? "";
-    if (tier.value) load();
+    if (tier.value && root.isConnected) load(); // it would put its address in the place of that of another page
   }).catch(() => {});
   put(root, h("form", { class: "filters", onsubmit: (event) => {
     event.preventDefault();
