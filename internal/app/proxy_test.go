@@ -47,7 +47,7 @@ func TestRunProxyRefusesToStart(t *testing.T) {
 		{"another domain", twoADay, func(s *config.Proxy) { s.Domain = "b" }, `--domain: "b" has no rules; hint: the rules have the domains ["a"]`},
 		{"bad rules", "domain: a\nrules: 7\n", nil, "rules.yaml:2"},
 		{"no identity", twoADay, func(s *config.Proxy) { s.Identity = "absent.yaml" }, "absent.yaml"},
-		{"no certificate", twoADay, func(s *config.Proxy) { s.TLSCert, s.TLSKey = "absent.pem", "absent.key" }, "--tls-cert, --tls-key: open absent.pem"},
+		{"no certificate", twoADay, func(s *config.Proxy) { s.TLSCert, s.TLSKey = "absent.pem", "absent.key" }, "--tls-cert, --tls-key: stat absent.pem"},
 		{"another key", twoADay, func(s *config.Proxy) {
 			s.TLSCert, s.TLSKey = certificates.CertFile, testserver.NewCertificates(t).KeyFile
 		}, "private key does not match"},
