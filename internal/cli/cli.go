@@ -220,6 +220,7 @@ var parserWords = []struct {
 	{regexp.MustCompile(`^(.+): expected duration but got (".*?"): time: `), "%s: %s is no length of time; hint: units are ms, s, m and h, such as 90s or 1h30m; a day is 24h"},
 	{regexp.MustCompile(`^(.+): expected an? (?:valid \d+ bit )?u?int but got (".*?")`), "%s: %s is no whole number, or too large or too small; hint: digits, such as 10"},
 	{regexp.MustCompile(`^(.+): expected a float but got (".*?")`), "%s: %s is no number; hint: digits, such as 10 or 0.5"},
+	{regexp.MustCompile(`^(.+): parsing time (".*?")`), "%s: %s is no time; hint: date and time with their zone, such as 2026-11-22T12:00:00Z"},
 	{regexp.MustCompile(`^(--.+?): expected \S+ value but got "(-.*?)" \(`), "%[1]s: what follows begins with a dash, as a flag does; hint: %[1]s=%[2]s"},
 }
 

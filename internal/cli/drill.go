@@ -207,14 +207,15 @@ func (c *drillClockCmd) Run(std *stdio) error {
 	return c.rehearse(std, adminapi.DrillBody{Fault: drill.ClockSkew, SkewMS: new(c.By.Milliseconds()), Node: c.Node})
 }
 
-// parseShare reads a share, such as 1% or 0.01.
+// parseShare reads a share, such as 1% or 0.01. Who means 1% may write 1: it is not taken for
+// everything, because a drill that is never aborted has to be asked for by 100%.
 func parseShare(text string) (float64, error) {
 	digits, percent := strings.CutSuffix(text, "%")
 	n, err := strconv.ParseFloat(digits, 64)
 	if percent {
 		n /= 100
 	}
-	if err != nil || !(n >= 0 && n <= 1) {
+	if err != nil || !(n >= 0 && n <= 1) || !percent && n == 1 {
 		return 0, fmt.Errorf("--abort-above %.40q is no share; hint: such as 1%%, from 0%% to 100%%", text)
 	}
 	return n, nil

@@ -91,7 +91,7 @@ func TestParseShare(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "%", "101%", "-1%", "2", "NaN", "one"} {
+	for _, text := range []string{"", "%", "101%", "-1%", "1", "2", "NaN", "one"} {
 		if _, err := parseShare(text); err == nil || !strings.Contains(err.Error(), "hint") {
 			t.Errorf("%q: %v", text, err)
 		}

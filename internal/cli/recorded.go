@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -52,8 +53,10 @@ type allowance struct {
 func parseAllowance(flag, text string) (a allowance, err error) {
 	number, percent := strings.CutSuffix(text, "%")
 	a.percent = percent
-	if a.most, err = strconv.ParseFloat(strings.TrimSpace(number), 64); err != nil || !(a.most >= 0) || percent && a.most > 100 {
-		return a, fmt.Errorf("%s: %q; hint: a number such as 10, or a share such as 0.1%%", flag, text)
+	a.most, err = strconv.ParseFloat(strings.TrimSpace(number), 64)
+	// A part of a thing is a share without its sign, which would allow nothing.
+	if err != nil || !(a.most >= 0) || percent && a.most > 100 || !percent && a.most != math.Trunc(a.most) {
+		return a, fmt.Errorf("%s: %q; hint: a whole number such as 10, or a share such as 0.1%%", flag, text)
 	}
 	return a, nil
 }

@@ -113,7 +113,7 @@ func (t *TopUp) record(r *tenant.TopUp) (field, problem string) {
 	case end.IsZero():
 		return "expires_at", "missing; hint: a top-up has an end"
 	case limit.MicrosOf(end) <= limit.MicrosOf(begin):
-		return "expires_at", "it is not after effective_at"
+		return "expires_at", "it is not after effective_at, which is " + begin.UTC().Format(time.RFC3339Nano)
 	case end.Sub(begin) > tenant.MaxTopUpTerm:
 		return "expires_at", fmt.Sprintf("more than %d days after effective_at", tenant.MaxTopUpTerm/(24*time.Hour))
 	}

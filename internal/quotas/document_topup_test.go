@@ -113,7 +113,7 @@ func TestTopUpsAreRefusedByField(t *testing.T) {
 		one(`{"id":"a","descriptor":"default","hits":1,"expires_at":"2026-11-27T12:00:00Z"}`):                                               "top_ups[0].effective_at: missing",
 		one(`{"id":"a","descriptor":"default","hits":1,"effective_at":"2026-11-22T12:00:00Z"}`):                                             "top_ups[0].expires_at: missing",
 		one(`{"id":"a","descriptor":"default","hits":1,"effective_at":"1999-12-31T23:59:59Z","expires_at":"2026-11-27T12:00:00Z"}`):         "top_ups[0].effective_at: before 2000-01-01",
-		one(`{"id":"a","descriptor":"default","hits":1,"effective_at":"2026-11-22T12:00:00Z","expires_at":"2026-11-22T12:00:00.0000009Z"}`): "top_ups[0].expires_at: it is not after effective_at",
+		one(`{"id":"a","descriptor":"default","hits":1,"effective_at":"2026-11-22T12:00:00Z","expires_at":"2026-11-22T12:00:00.0000009Z"}`): "top_ups[0].expires_at: it is not after effective_at, which is 2026-11-22T12:00:00Z",
 		one(`{"id":"a","descriptor":"default","hits":1,"effective_at":"2026-11-22T12:00:00Z","expires_at":"2027-11-22T12:00:00.000001Z"}`):  "top_ups[0].expires_at: more than 365 days after",
 		one(`{"id":"a","descriptor":"default","hits":1,` + times + `},{"id":"a","descriptor":"op:x","hits":1,` + times + `}`):               "top_ups[1].id: a second one",
 		one(strings.Repeat(`{"id":"a"},`, tenant.MaxTopUps) + `{"id":"a"}`):                                                                 "top_ups: 257 of them",

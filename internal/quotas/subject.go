@@ -58,7 +58,7 @@ func ParseName(text string, hasher *identity.Hasher) (Name, error) {
 	case len(text) > identity.MaxSecret:
 		return Name{}, fmt.Errorf("an API key of %d bytes; hint: at most %d", len(text), identity.MaxSecret)
 	case hasher == nil:
-		return Name{}, errors.New("an API key, and no key to hash it by; hint: --hash-key FILE (of a server: --admin-hash-key, or hash_key_file in --identity), or name it by hash:HASH")
+		return Name{}, errors.New("an API key, and no key to hash it by; hint: --hash-key FILE (of a server: --admin-hash-key, or hash_key_file in --identity), or name it by hash:HASH; a tenant is named by tenant:ID")
 	}
 	return Name{Subject: tenant.Subject{Key: apiKeyEntry, Value: hasher.APIKey(text)}, Last4: Last4(text)}, nil
 }
