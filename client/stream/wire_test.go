@@ -61,6 +61,8 @@ func FuzzDecodeResponse(f *testing.F) {
 	}
 	f.Add(b)
 	f.Add(append(b, b...))
+	// An answer whose response is there in two parts.
+	f.Add([]byte{0x0a, 0x08, 0x12, 0x02, 0x08, 0x02, 0x12, 0x02, 0x08, 0x01})
 	f.Add([]byte{0x0a, 0x02, 0x08, 0x07})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		got, err := decodeResponse(b)
@@ -81,6 +83,9 @@ func FuzzDecodeResponse(f *testing.F) {
 		}
 		for i, a := range want.GetAnswers() {
 			failed := a.GetFailure() != nil
+			if response, err := (&check{response: got[i].response}).answer(); !failed && (err != nil || !proto.Equal(response, a.GetResponse())) {
+				t.Fatalf("answer %d: %v, %v, want %v", i, response, err, a.GetResponse())
+			}
 			if got[i].number != a.GetNumber() || (got[i].failure != nil) != failed {
 				t.Fatalf("answer %d: %+v, want %v", i, got[i], a)
 			}

@@ -278,22 +278,28 @@ func (r *recorder) Header() http.Header         { return r.header }
 func (r *recorder) Write(b []byte) (int, error) { return len(b), nil }
 func (r *recorder) WriteHeader(status int)      { r.status = status }
 
+// TestReloadBySignal: a signal has the rule files read where nothing tells that they have changed,
+// such as on a file system that does not report what others write.
 func TestReloadBySignal(t *testing.T) {
 	s := settings()
 	s.Rules = filepath.Join(t.TempDir(), "rules.yaml")
-	write := func(domain string) {
-		text := "domain: " + domain + "\ndescriptors:\n  - {key: k, rate_limit: {unit: minute, requests_per_unit: 1}}\n"
-		if err := os.WriteFile(s.Rules, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	rules := func(domain string) string {
+		return "domain: " + domain + "\ndescriptors:\n  - {key: k, rate_limit: {unit: minute, requests_per_unit: 1}}\n"
 	}
-	write("a")
+	writeFile(t, s.Rules, rules("a"))
+	// Nobody watches the folder of the other name of that file.
+	unwatched := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.Link(s.Rules, unwatched); err != nil {
+		t.Fatal(err)
+	}
 	reload := make(chan os.Signal)
 	r := run(t, s, reload)
-	if _, body := get(t, "http://"+r.ops+"/rlconfig"); !strings.HasPrefix(body, "a.k: unit=MINUTE requests_per_unit=1,") {
-		t.Errorf("/rlconfig %s", body)
+	r.shows(t, "/rlconfig", "a.k: unit=MINUTE requests_per_unit=1,")
+	for _, domain := range []string{"b", "c"} { // the first one may be what is read when the watch begins
+		writeFile(t, unwatched, rules(domain))
+		reload <- os.Interrupt // any value
+		r.shows(t, "/rlconfig", domain+".k: unit=MINUTE requests_per_unit=1,")
 	}
-	reload <- os.Interrupt // any value
 	r.stop()
 	if err := <-r.ended; err != nil {
 		t.Error(err)

@@ -1,6 +1,7 @@
 package rlqs
 
 import (
+	"slices"
 	"testing"
 
 	rlqspb "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
@@ -64,8 +65,17 @@ func TestDecode(t *testing.T) {
 		t.Fatal(err)
 	}
 	unknown := append(field(9, []byte("x")), 0x50, 1) // fields of later versions
-	if got, err := decode(append(unknown, b...)); err != nil || !proto.Equal(got, want) {
+	number := []byte{0x08, 1}                         // the domain as a number, which is none
+	if got, err := decode(slices.Concat(unknown, b, number)); err != nil || !proto.Equal(got, want) {
 		t.Errorf("decode: %v, %v; want %v", got, err, want)
+	}
+	// What of a bucket could be read before the fault would be another bucket.
+	entry := func(key, value string) []byte {
+		return field(1, append(field(1, []byte(key)), field(2, []byte(value))...))
+	}
+	half := field(usagesField, field(1, append(entry("user", "alice"), entry("path", "\xff")...)))
+	if got, err := decode(half); err != nil || len(got.BucketQuotaUsages) != 1 || proto.Size(got.BucketQuotaUsages[0]) != 0 {
+		t.Errorf("a bucket of which the second entry cannot be read: %v, %v; want one without an id", got, err)
 	}
 	for _, bad := range [][]byte{{0xff}, {0x0a}, {0x0a, 5, 'd'}, {0x00}, field(domainField, []byte{0xff})} {
 		if got, err := decode(bad); status.Code(err) != codes.InvalidArgument {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -28,6 +29,12 @@ func FuzzDecode(f *testing.F) {
 	f.Add(b)
 	f.Add(append(bytes.Clone(b), b...))
 	f.Add(protowire.AppendBytes(protowire.AppendTag(nil, streamwire.RequestChecks, protowire.BytesType), append(b, b...)))
+	// A check whose request is there in two parts.
+	one, err := proto.Marshal(whole.Checks[0])
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(protowire.AppendBytes(protowire.AppendTag(nil, streamwire.RequestChecks, protowire.BytesType), append(bytes.Clone(one), one...)))
 	f.Add([]byte{0x0a, 0xff})
 	f.Add([]byte{0x0b, 0x0c})
 	at := time.Unix(1_800_000_000, 0)
@@ -57,6 +64,10 @@ func FuzzDecode(f *testing.F) {
 		for i, check := range want.Checks {
 			if p.asked[i].Number != check.Number {
 				t.Fatalf("check %d has number %d, want %d", i, p.asked[i].Number, check.Number)
+			}
+			request := new(rlsv3.RateLimitRequest)
+			if err := proto.Unmarshal(p.asked[i].Message, request); err != nil || !proto.Equal(request, check.Request) && check.Request != nil {
+				t.Fatalf("check %d asks %v, %v, want %v", i, request, err, check.Request)
 			}
 		}
 	})

@@ -143,6 +143,14 @@ class Cases:
         headgate = self.make(FORGETFUL_URL, retries=1)  # without a connection that is kept
         self.assertEqual([each.remaining for each in headgate.check_all([check, {**check, "id": "mine"}])], [2, 1])
 
+    def test_what_is_sent_again(self):
+        """What was not heard, where retries say so; not what was answered."""
+        refused = b"HTTP/1.1 %d X\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+        for answer, retries, asked in ((None, 1, 2), (None, 0, 1), (refused % 401, 1, 1), (refused % 307, 1, 1)):
+            with Listener(answer) as server:
+                self.assertTrue(self.make(server.url, retries=retries).check(shop(user="1")).degraded)
+                self.assertEqual(server.connections, asked, (answer, retries))
+
     def test_refused(self):
         with self.assertRaises(HeadgateError) as refused:
             self.make().check({"domain": "shop", "descriptors": [{"entries": {"user": "1"}, "hits": 1.5}]})

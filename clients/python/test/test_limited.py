@@ -23,8 +23,8 @@ class Scripted:
     """An opener that answers by a function, and a clock: time passes in sleep."""
 
     def __init__(self, answer, **options):
-        self.answer, self.time, self.at, self.bodies = answer, 0.0, [], []
-        self.client = LimitedClient(opener=self, now=lambda: self.time, sleep=self.sleep, rand=lambda: 0.0, **options)
+        self.answer, self.time, self.at, self.bodies, self.refusals = answer, 0.0, [], [], []
+        self.client = LimitedClient(opener=self, now=lambda: self.time, sleep=self.sleep, **{"rand": lambda: 0.0, **options})
 
     def sleep(self, seconds):
         self.time += seconds
@@ -34,7 +34,8 @@ class Scripted:
         self.bodies.append(request.data)
         status, headers = self.answer(len(self.at) - 1)
         if status >= 400:
-            raise urllib.error.HTTPError(request.full_url, status, "", headers, io.BytesIO(b"body"))
+            self.refusals.append(io.BytesIO(b"body"))
+            raise urllib.error.HTTPError(request.full_url, status, "", headers, self.refusals[-1])
         response = urllib.request.addinfourl(io.BytesIO(b"body"), headers, request.full_url, status)
         return response
 
@@ -87,6 +88,28 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(s.at, [0, 3])
         self.assertEqual(s.bodies, [b"data", b"data"])
 
+    def test_comes_back_late_rather_than_early(self):
+        for told, want in (("3", 3.3), ("20", 21.0)):
+            s = Scripted(lambda n: (429, fields(Retry_After=told)) if n == 0 else (200, fields()), rand=lambda: 1.0)
+            self.assertEqual((s.get(), s.at), (200, [0, want]))
+
+    def test_a_shorter_word_takes_back_no_longer_one(self):
+        """Of two that are refused at one time, the one that is heard last may name the shorter wait."""
+        def answer(n):
+            if n == 0:
+                self.assertEqual(s.get(), 429)
+            return (429, fields(Retry_After="5" if n == 0 else "20"))
+
+        s = Scripted(answer, max_wait=10.0)
+        with self.assertRaises(WaitError):
+            s.get()
+        self.assertEqual(len(s.at), 2)
+
+    def test_refusals_hold_no_connection(self):
+        s = Scripted(lambda n: (503, fields()) if n < 2 else (200, fields()))
+        self.assertEqual(s.get(), 200)
+        self.assertEqual([body.closed for body in s.refusals], [True, True])
+
     def test_backs_off_without_a_word_of_the_server(self):
         s = Scripted(lambda n: (503, fields()))
         self.assertEqual(s.get(), 503)
@@ -126,9 +149,10 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(s.get("http://api.test:8080/"), 429)
 
     def test_other_errors_pass(self):
-        s = Scripted(lambda n: (404, fields()))
-        self.assertEqual(s.get(), 404)
-        self.assertEqual(len(s.at), 1)
+        for status in (404, 500, 502):
+            s = Scripted(lambda n, status=status: (status, fields(Retry_After="1")))
+            self.assertEqual(s.get(), status)
+            self.assertEqual(len(s.at), 1, status)
 
     def test_spreads_before_the_limit(self):
         window = {"used": 0, "end": 0.0, "refused": 0}

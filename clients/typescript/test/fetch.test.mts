@@ -50,6 +50,23 @@ function scripted(answer: (n: number) => [number, Record<string, string>], optio
   return s;
 }
 
+test("it comes back late rather than early", async () => {
+  for (const [told, want] of [["3", 3.3], ["20", 21]] as const) {
+    const s = scripted((n) => (n === 0 ? [429, { "Retry-After": told }] : [200, {}]), { random: () => 1 });
+    assert.equal((await s.fetch("http://api.test/")).status, 200);
+    assert.deepEqual(s.at, [0, want]);
+  }
+});
+
+test("of two that are refused at one time, a shorter wait takes back no longer one", async () => {
+  const told = ["20", "5"];
+  const s = scripted(() => [429, { "Retry-After": told.shift() ?? "5" }], { maxWait: 10 });
+  const [first, second] = await Promise.allSettled([s.fetch("http://api.test/"), s.fetch("http://api.test/")]);
+  assert.equal(first.status === "fulfilled" && first.value.status, 429);
+  assert.ok(second.status === "rejected" && second.reason instanceof WaitError);
+  assert.equal(s.at.length, 2);
+});
+
 test("a refused request is sent again when the server says, with its body", async () => {
   const s = scripted((n) => (n === 0 ? [429, { "Retry-After": "3" }] : [200, {}]));
   const response = await s.fetch("http://api.test/", { method: "PUT", body: "data" });

@@ -197,6 +197,66 @@ for (const [name, reason, listener] of [
   });
 }
 
+/** A Headgate that is answered as told, or hears nothing, and its clock. */
+function scripted(options: Partial<HeadgateOptions> = {}) {
+  const s = { time: 0, answer: 200 as number | undefined, asked: 0, check: async () => "" as string };
+  const headgate = new Headgate({
+    url, timeoutMs, now: () => s.time, ...options,
+    fetch: async () => {
+      s.asked++;
+      if (s.answer === undefined) throw new Error("away");
+      return new Response('{"allowed":true}', { status: s.answer });
+    },
+  });
+  s.check = async () => (await headgate.check({ domain: "shop", entries: { user: "1" } })).degraded;
+  return s;
+}
+
+test("failures count in a row, and a success ends all that came of them", async () => {
+  const s = scripted();
+  const fail = async (times: number): Promise<void> => {
+    s.answer = undefined;
+    for (let i = 0; i < times; i++) assert.equal(await s.check(), "store_unavailable");
+    s.answer = 200;
+  };
+  for (let i = 0; i < 3; i++) {
+    await fail(2);
+    assert.equal(await s.check(), "");
+  }
+  await fail(3);
+  s.time = 1000;
+  await fail(1); // the pause is two seconds now
+  s.time = 3000;
+  assert.equal(await s.check(), "");
+  assert.deepEqual(await Promise.all([s.check(), s.check()]), ["", ""], "calls wait for none under way");
+  await fail(3); // three more are needed, and the pause is the first again
+  s.time = 3999;
+  assert.equal(await s.check(), "store_breaker");
+  s.time = 4000;
+  assert.deepEqual(await Promise.all([s.check(), s.check()]), ["", "store_breaker"], "one probe at a time");
+});
+
+test("pauses are bounded", async () => {
+  const s = scripted();
+  s.answer = undefined;
+  for (let i = 0; i < 3; i++) await s.check();
+  for (const pause of [1000, 2000, 4000, 4000]) {
+    s.time += pause - 1;
+    assert.equal(await s.check(), "store_breaker", `pause of ${pause}`);
+    s.time++;
+    assert.equal(await s.check(), "store_unavailable", `pause of ${pause}`);
+  }
+});
+
+test("what was not heard is sent again, and what was answered is not", async () => {
+  for (const [answer, retries, asked] of [[undefined, 1, 2], [undefined, 0, 1], [401, 1, 1], [307, 1, 1]] as [number | undefined, 0 | 1, number][]) {
+    const s = scripted({ retries });
+    s.answer = answer;
+    assert.notEqual(await s.check(), "");
+    assert.equal(s.asked, asked, `status ${answer}, ${retries} retries`);
+  }
+});
+
 test("a call that its caller gives up ends by the caller's reason", async () => {
   await withServer(() => {}, async (address) => {
     const headgate = new Headgate({ url: address, timeoutMs });
