@@ -47,7 +47,7 @@ var scenes = map[string]scene{
 		before: []string{"headgate serve --rules rules.yaml"},
 	},
 	"docs/gateways.md":    {files: map[string]string{"rules/api.yaml": userRules, "identity.yaml": identity}},
-	"docs/llm-budgets.md": {before: []string{"cp examples/llm-budgets/*.yaml .", "openssl rand -base64 32 > hash.key"}},
+	"docs/llm-budgets.md": {before: []string{"cp examples/llm-budgets/*.yaml ."}},
 	"docs/metrics.md": {
 		files:  withRules.files,
 		before: []string{"headgate serve --rules rules.yaml", "headgate check --domain api user:ann"},
