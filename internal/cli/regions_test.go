@@ -151,7 +151,7 @@ func TestRegionsOfDifferentFiles(t *testing.T) {
 		return &view.Regions{Node: name, Region: region, Rules: []view.RegionRule{{
 			Rule: "api.paid", Peer: home, Limits: []view.RegionLimit{
 				{Limit: "1000 per 1m", Home: lends, Reserve: reserve, Others: 1000 - lends - reserve},
-				{Limit: "9000 per 1h", Home: 9 * lends, Reserve: 9 * reserve},
+				{Limit: "9000 per 1h", Home: 9 * lends, Reserve: 9 * reserve, Others: 9 * (1000 - lends - reserve)},
 			},
 		}}}
 	}
@@ -171,10 +171,24 @@ func TestRegionsOfDifferentFiles(t *testing.T) {
 			t.Errorf("%v, want %q", err, says)
 		}
 	}
+	// By the file of a node, all reserves are 100. With one for each region they may be that and no more,
+	// however few of the regions were asked.
+	regions := []*view.Regions{first, node("c", "frankfurt", "home", 900, 50), node("d", "singapore", "home", 900, 25)}
 	said := cuts{}
-	for _, one := range []*view.Regions{first, node("c", "frankfurt", "home", 900, 50)} {
+	for _, one := range regions {
 		if err := said.differ(one); err != nil {
 			t.Errorf("a region with a reserve of its own: %v", err)
 		}
+	}
+	said = cuts{}
+	// The file of this node gives the larger reserve to another region, and as much to the home.
+	regions[0] = node("a", "virginia", "home", 900, 50)
+	var errs []error
+	for _, one := range regions {
+		errs = append(errs, said.differ(one))
+	}
+	const want = "their reserves (node a of virginia 50, node c of frankfurt 50, node d of singapore 25) are 125 together, and its home leaves 100 for all regions"
+	if errs[0] != nil || errs[1] != nil || errs[2] == nil || !strings.Contains(errs[2].Error(), want) {
+		t.Errorf("%v, want %q", errs, want)
 	}
 }
