@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/headgate/headgate/internal/protofields"
 	"github.com/headgate/headgate/internal/streamwire"
 )
 
@@ -92,7 +93,7 @@ var errMalformed = status.Error(codes.Internal, "check by stream: malformed answ
 
 // decodeResponse reads an encoded CheckResponse, parts of which stay in use.
 func decodeResponse(b []byte) (answers []answer, err error) {
-	for f, ok := range streamwire.Fields(b) {
+	for f, ok := range protofields.Fields(b) {
 		switch {
 		case !ok:
 			return nil, errMalformed
@@ -111,16 +112,16 @@ func decodeResponse(b []byte) (answers []answer, err error) {
 // other, because that is how messages merge; of two kinds the last one counts.
 func decodeAnswer(b []byte) (a answer, err error) {
 	var failure []byte
-	for f, ok := range streamwire.Fields(b) {
+	for f, ok := range protofields.Fields(b) {
 		switch {
 		case !ok:
 			return a, errMalformed
 		case f.IsNumber(streamwire.AnswerNumber):
 			a.number = f.Value
 		case f.IsBytes(streamwire.AnswerResponse):
-			a.response, failure = streamwire.Merge(a.response, f.Body), nil
+			a.response, failure = protofields.Merge(a.response, f.Body), nil
 		case f.IsBytes(streamwire.AnswerFailure):
-			a.response, failure = nil, streamwire.Merge(failure, f.Body)
+			a.response, failure = nil, protofields.Merge(failure, f.Body)
 		}
 	}
 	switch {
@@ -135,7 +136,7 @@ func decodeAnswer(b []byte) (a answer, err error) {
 // decodeFailure returns an encoded Failure as an error of package status.
 func decodeFailure(b []byte) (failure, err error) {
 	code, message := codes.Unknown, ""
-	for f, ok := range streamwire.Fields(b) {
+	for f, ok := range protofields.Fields(b) {
 		switch {
 		case !ok:
 			return nil, errMalformed

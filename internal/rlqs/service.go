@@ -114,7 +114,8 @@ type Stats struct {
 	// Streams are open; they have Buckets, each counted once for a stream.
 	Streams, Buckets int
 	// Reports have come. Ignored are buckets in them that could not be read or had no
-	// room, and messages of which nothing could be read, and Failed questions to the rules that were not answered.
+	// room, and messages of which nothing could be read; Failed are questions to the
+	// rules that were not answered.
 	Reports, Ignored, Failed uint64
 	// Assigned are buckets that a stream was told of, Abandoned those that it was told to
 	// forget because no request came for them.

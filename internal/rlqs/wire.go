@@ -6,9 +6,10 @@ import (
 	rlqspb "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/headgate/headgate/internal/protofields"
 )
 
 // lenient is a stream whose messages are read bucket by bucket. Envoy puts values of headers into
@@ -57,26 +58,16 @@ var (
 // decode reads a message.
 func decode(b []byte) (*rlqspb.RateLimitQuotaUsageReports, error) {
 	m := &rlqspb.RateLimitQuotaUsageReports{}
-	for len(b) > 0 {
-		number, kind, n := protowire.ConsumeTag(b)
-		size := protowire.ConsumeFieldValue(number, kind, b[max(n, 0):])
-		if n < 0 || size < 0 {
+	for f, ok := range protofields.Fields(b) {
+		switch {
+		case !ok:
 			return nil, errMalformed
-		}
-		value := b[n : n+size]
-		b = b[n+size:]
-		if kind != protowire.BytesType {
-			continue
-		}
-		body, _ := protowire.ConsumeBytes(value)
-		switch number {
-		case domainField:
-			if !utf8.Valid(body) {
-				return nil, errNotUTF8
-			}
-			m.Domain = string(body)
-		case usagesField:
-			m.BucketQuotaUsages = append(m.BucketQuotaUsages, decodeUsage(body))
+		case f.IsBytes(domainField) && !utf8.Valid(f.Body):
+			return nil, errNotUTF8
+		case f.IsBytes(domainField):
+			m.Domain = string(f.Body)
+		case f.IsBytes(usagesField):
+			m.BucketQuotaUsages = append(m.BucketQuotaUsages, decodeUsage(f.Body))
 		}
 	}
 	return m, nil

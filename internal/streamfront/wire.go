@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/headgate/headgate/internal/protofields"
 	"github.com/headgate/headgate/internal/rls"
 	"github.com/headgate/headgate/internal/streamwire"
 )
@@ -38,7 +39,7 @@ type page struct {
 // both, one after the other, because that is how messages merge.
 func decode(message []byte, now time.Time) (*page, error) {
 	p := new(page)
-	for f, ok := range streamwire.Fields(message) {
+	for f, ok := range protofields.Fields(message) {
 		switch {
 		case !ok:
 			return nil, errMalformed
@@ -61,7 +62,7 @@ func decode(message []byte, now time.Time) (*page, error) {
 // add adds an encoded Check.
 func (p *page) add(check []byte, now time.Time) error {
 	var asked rls.Asked
-	for f, ok := range streamwire.Fields(check) {
+	for f, ok := range protofields.Fields(check) {
 		switch {
 		case !ok:
 			return errMalformed
@@ -77,7 +78,7 @@ func (p *page) add(check []byte, now time.Time) error {
 				asked.Deadline = now.Add(timeout)
 			}
 		case f.IsBytes(streamwire.CheckRequest):
-			asked.Message = streamwire.Merge(asked.Message, f.Body)
+			asked.Message = protofields.Merge(asked.Message, f.Body)
 		}
 	}
 	p.asked = append(p.asked, asked)
@@ -87,7 +88,7 @@ func (p *page) add(check []byte, now time.Time) error {
 // decodeDuration reads a google.protobuf.Duration, which is no longer than Go's.
 func decodeDuration(b []byte) (time.Duration, error) {
 	var seconds, nanos int64
-	for f, ok := range streamwire.Fields(b) {
+	for f, ok := range protofields.Fields(b) {
 		switch {
 		case !ok:
 			return 0, errMalformed

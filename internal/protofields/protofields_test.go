@@ -1,4 +1,4 @@
-package streamwire
+package protofields
 
 import (
 	"bytes"
