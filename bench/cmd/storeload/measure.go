@@ -71,11 +71,9 @@ func measure(ctx context.Context, s settings, redis *server.Redis, r row) (m mea
 		return m, err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
-	keyBytes := 0.0
-	if r.workload.filled {
-		if keyBytes, err = r.fill(ctx, s.keysOf(r.workload), redis, opened, empty); err != nil {
-			return m, err
-		}
+	keyBytes, err := r.fill(ctx, s.keysOf(r.workload), redis, opened, empty)
+	if err != nil {
+		return m, err
 	}
 	var counting atomic.Bool
 	callers := newCallers(s, r, opened, &counting)

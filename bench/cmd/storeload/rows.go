@@ -27,8 +27,6 @@ type workload struct {
 	paced bool
 	// callers is how many ask side by side; 0 means that of the settings.
 	callers int
-	// filled makes all keys before measuring.
-	filled bool
 }
 
 const plenty = 1_000_000_000

@@ -55,7 +55,7 @@ func keysAxis(full bool) (all []row) {
 		redis = []int{1000, 10_000, 100_000, 1_000_000}
 	}
 	of := func(n int) workload {
-		return workload{name: counted(n, "key"), spec: sliding, takes: 1, keys: n, filled: true}
+		return workload{name: counted(n, "key"), spec: sliding, takes: 1, keys: n}
 	}
 	for _, n := range memory {
 		all = append(all, row{of(n), inMemory})
@@ -75,7 +75,7 @@ func limitsAxis(full bool) (all []row) {
 	for _, s := range []system{inMemory, coalesced} {
 		for _, n := range counts {
 			name := counted(n, "limit") + " of 10,000 keys each"
-			all = append(all, row{workload{name: name, spec: sliding, takes: n, keys: 10_000, filled: true}, s})
+			all = append(all, row{workload{name: name, spec: sliding, takes: n, keys: 10_000}, s})
 		}
 	}
 	return all
@@ -89,7 +89,7 @@ func callersAxis(full bool) (all []row) {
 	}
 	for _, s := range []system{inMemory, coalesced} {
 		for _, n := range counts {
-			all = append(all, row{workload{name: counted(n, "caller"), spec: sliding, takes: 1, callers: n, filled: true}, s})
+			all = append(all, row{workload{name: counted(n, "caller"), spec: sliding, takes: 1, callers: n}, s})
 		}
 	}
 	return all
