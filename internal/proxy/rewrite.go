@@ -9,10 +9,6 @@ import (
 	"strings"
 )
 
-// hearsay are fields by which proxies tell what they saw of the client, beside
-// those that every request gets anew. They are as good as who wrote them.
-var hearsay = []string{"X-Forwarded-Port", "X-Forwarded-Server", "X-Forwarded-Prefix", "X-Forwarded-Ssl", "X-Real-Ip"}
-
 // rewrite makes the request for the backend. Package httputil has taken out the
 // fields of one hop, X-Forwarded-For, -Host and -Proto, and Forwarded.
 func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
@@ -36,13 +32,21 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 		p.appendHop(h, in)
 		return
 	}
-	for _, name := range hearsay {
-		delete(h, name)
-	}
+	dropHearsay(h)
 	peer, _ := peerOf(in)
 	set(h, "X-Forwarded-For", peer)
 	set(h, "X-Forwarded-Host", in.Host)
 	set(h, "X-Forwarded-Proto", scheme(in))
+}
+
+// dropHearsay removes the fields by which proxies tell what they saw of the client, its
+// certificate and its name among them. They are as good as who wrote them.
+func dropHearsay(h http.Header) {
+	for name := range h {
+		if name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") {
+			delete(h, name)
+		}
+	}
 }
 
 // dropLookalikes removes fields that many backends cannot tell from those by which

@@ -11,10 +11,11 @@ import (
 
 // TestWhereRequestsComeFrom: who is not trusted cannot tell the backend an address.
 func TestWhereRequestsComeFrom(t *testing.T) {
-	names := []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded", "X-Real-Ip", "X-Forwarded-Port"}
+	names := []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded", "X-Real-Ip", "X-Forwarded-Port", "X-Forwarded-Client-Cert"}
 	spoofed := []string{
 		"X-Forwarded-For", "1.1.1.1", "x-forwarded-for", "2.2.2.2, 3.3.3.3", "X-Forwarded-Host", "evil", "X-Forwarded-Proto", "https",
 		"Forwarded", "for=4.4.4.4", "X-Real-IP", "5.5.5.5", "X-Forwarded-Port", "443",
+		"X-Forwarded-Client-Cert", "Subject=them",
 	}
 	for _, tt := range []struct {
 		name    string
@@ -22,13 +23,13 @@ func TestWhereRequestsComeFrom(t *testing.T) {
 		sent    []string
 		want    string
 	}{
-		{"plain", false, nil, "127.0.0.1|HOST|http|||"},
-		{"spoofed", false, spoofed, "127.0.0.1|HOST|http|||"},
-		{"trusted and silent", true, nil, "127.0.0.1|HOST|http|||"},
-		{"trusted", true, spoofed, "1.1.1.1, 2.2.2.2, 3.3.3.3, 127.0.0.1|evil|https|for=4.4.4.4, for=127.0.0.1|5.5.5.5|443"},
-		{"with underscores", false, underscored(spoofed), "127.0.0.1|HOST|http|||"},
-		{"trusted, with underscores", true, underscored(spoofed), "127.0.0.1|HOST|http|||"},
-		{"struck out", false, append([]string{"Connection", "x-forwarded-for, forwarded, x-forwarded-host"}, spoofed...), "127.0.0.1|HOST|http|||"},
+		{"plain", false, nil, "127.0.0.1|HOST|http||||"},
+		{"spoofed", false, spoofed, "127.0.0.1|HOST|http||||"},
+		{"trusted and silent", true, nil, "127.0.0.1|HOST|http||||"},
+		{"trusted", true, spoofed, "1.1.1.1, 2.2.2.2, 3.3.3.3, 127.0.0.1|evil|https|for=4.4.4.4, for=127.0.0.1|5.5.5.5|443|Subject=them"},
+		{"with underscores", false, underscored(spoofed), "127.0.0.1|HOST|http||||"},
+		{"trusted, with underscores", true, underscored(spoofed), "127.0.0.1|HOST|http||||"},
+		{"struck out", false, append([]string{"Connection", "x-forwarded-for, forwarded, x-forwarded-host"}, spoofed...), "127.0.0.1|HOST|http||||"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := front(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
