@@ -179,12 +179,15 @@ func (p *process) limits(s *config.Proxy, who *identity.Extractor, answer httpan
 
 // domain returns the domain of the rules that requests are limited by.
 func (p *process) domain(named string) (string, error) {
-	domains, stored := p.domains(), p.settings.Tenants != config.DatabaseURL{}
+	domains, fed := p.domains(), p.settings.XDSServer != ""
+	stored := p.settings.Tenants != (config.DatabaseURL{}) || p.settings.Follows()
 	switch {
-	case named != "" && stored:
-		return named, nil // the database may have its rules, now or later
+	case named != "" && (stored || fed):
+		return named, nil // its rules may be there, now or later
 	case len(domains) == 0 && stored:
 		return "", errors.New("--domain: the rule files have none; hint: name the domain of the rules in the database")
+	case len(domains) == 0 && fed:
+		return "", errors.New("--domain: --xds-server has sent no rules yet; hint: name the domain of those that it will send")
 	case named != "" && !slices.Contains(domains, named):
 		return "", fmt.Errorf("--domain: %q has no rules; hint: the rules have the domains %q", named, domains)
 	case named != "":

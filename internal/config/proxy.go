@@ -70,8 +70,8 @@ func (s *Proxy) Validate() error {
 	return errors.Join(
 		err1, err2,
 		s.Settings.validate(),
-		refuse(s.Rules == "" && !s.FedRules() && s.Tenants == (DatabaseURL{}),
-			"--rules: none; hint: a proxy without rules limits nothing: --rules FILE_OR_DIR, or --tenants URL for those of a database"),
+		refuse(s.Rules == "" && !s.FedRules() && s.Tenants == (DatabaseURL{}) && !s.Follows(),
+			"--rules: none; hint: a proxy without rules limits nothing: --rules FILE_OR_DIR, or --tenants URL for those of a database, or --snapshot-keys for those of an admin process"),
 		refuse((s.TLSCert == "") != (s.TLSKey == ""), "--tls-cert and --tls-key: one without the other; hint: give both, or none to serve without TLS"),
 		between("backend-timeout", s.BackendTimeout, 0, maxBackendTimeout),
 		refuse(s.MaxHeader < minHeaderSize || s.MaxHeader > maxHeadSize, "--max-header: %d bytes are out of range; hint: from 4KiB to 1MiB", s.MaxHeader),

@@ -69,6 +69,7 @@ func TestBadProxySettings(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"--rules=r", "--to: no backend is named; hint: --to http://localhost:9000"},
 		{"--to=http://h", "--rules: none; hint: a proxy without rules limits nothing"},
+		{"--to=http://h --snapshot-keys=k", "--snapshot-keys: there is nobody whose snapshots they could verify"},
 		{"--rules=r --to=localhost:9000", "--to: not a URL of http or https; hint:"},
 		{"--rules=r --to=http://u:hunter2@h", "--to: a user in the URL; hint:"},
 		{"--rules=r --to=http://h?key=hunter2", "--to: a query or a fragment in the URL; hint:"},
@@ -91,6 +92,17 @@ func TestBadProxySettings(t *testing.T) {
 		_, err := parseProxy(t, strings.Fields(tt.args)...)
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: error %v, want one with %q", tt.args, err, tt.want)
+		}
+	}
+}
+
+// TestProxyRules: rules may come from wherever `headgate serve` takes them.
+func TestProxyRules(t *testing.T) {
+	for _, from := range []string{
+		"--rules=r", "--tenants=sqlite://t.db", "--snapshot-keys=k --admin-urls=https://a:1", "--xds-server=h:1", "--rules-url=https://h/r.yaml",
+	} {
+		if _, err := parseProxy(t, strings.Fields("--to=http://h "+from)...); err != nil {
+			t.Errorf("%s: %v", from, err)
 		}
 	}
 }
