@@ -142,6 +142,9 @@ type grpcServer struct {
 	done     chan struct{}
 }
 
+// healthEvery is how often grpc.health.v1 hears whether the process is ready.
+const healthEvery = time.Second
+
 // startGRPC answers Envoy as o says.
 func (p *process) startGRPC(o rls.Options, settings *tls.Config) func(net.Listener) server {
 	return func(l net.Listener) server {
@@ -151,9 +154,27 @@ func (p *process) startGRPC(o rls.Options, settings *tls.Config) func(net.Listen
 		if o.Own {
 			p.watchOwn(g.Counters())
 		}
-		p.onDrain = append(p.onDrain, func() { g.SetServing(false) })
+		p.keepHealth(g.SetServing)
 		return g
 	}
+}
+
+// keepHealth has grpc.health.v1 say what /readyz does, by setServing: from now on, and at once when
+// the end begins.
+func (p *process) keepHealth(setServing func(bool)) {
+	var mu sync.Mutex // so that what was true before the end is not said after it
+	tell := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		setServing(p.health.ready() == nil)
+	}
+	tell()
+	p.tasks = append(p.tasks, func(ctx context.Context) {
+		for range sleep.Every(ctx, healthEvery) {
+			tell()
+		}
+	})
+	p.onDrain = append(p.onDrain, tell)
 }
 
 // watchOwn adds what the own transport of gRPC counts to the metrics.
