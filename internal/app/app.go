@@ -103,11 +103,11 @@ func Run(ctx context.Context, s config.Serve, o Options) error {
 	if err != nil {
 		return err
 	}
-	p.tellOpen(&s, fronts)
+	p.tellOpen(openFronts(&s, fronts))
 	if s.Hints {
 		p.onServing = append(p.onServing, func(listeners map[string]net.Listener) {
 			printHints(o.Out, listeners["http"], p.limiter.Rules(), hinted{s.OpensLimits(s.HTTPAddr, s.Behind("http")), s.Secures("http", s.HTTPAddr)})
-			printAuthHint(o.Out, listeners["auth"])
+			printAuthHint(o.Out, listeners["auth"], s.Secures("auth", s.AuthAddr))
 			printDashboardHint(o.Out, listeners["dashboard"], s.DashboardTLSCert != "", s.AdminTokens)
 		})
 	}

@@ -122,9 +122,13 @@ func (p *process) checkAuthDomain(domain string) error {
 
 // printAuthHint prints a command that asks as a gateway does; nothing where no
 // gateways are served, or on a socket.
-func printAuthHint(w io.Writer, listener net.Listener) {
+func printAuthHint(w io.Writer, listener net.Listener, tls bool) {
 	if listener != nil && listener.Addr().Network() == "tcp" {
-		fmt.Fprintf(w, "As a gateway would ask about a client's request:\n\n  curl -i -H 'X-Forwarded-Method: GET' -H 'X-Forwarded-Uri: /orders/7' -H 'X-Forwarded-For: 203.0.113.9' http://%s%straefik\n\n",
-			reachable(listener), forwardauth.Prefix)
+		scheme := "http"
+		if tls {
+			scheme = "https"
+		}
+		fmt.Fprintf(w, "As a gateway would ask about a client's request:\n\n  curl -i -H 'X-Forwarded-Method: GET' -H 'X-Forwarded-Uri: /orders/7' -H 'X-Forwarded-For: 203.0.113.9' %s://%s%straefik\n\n",
+			scheme, reachable(listener), forwardauth.Prefix)
 	}
 }

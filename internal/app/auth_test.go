@@ -193,7 +193,7 @@ func TestBadIdentityFileIsNamed(t *testing.T) {
 
 func TestAuthHint(t *testing.T) {
 	var b strings.Builder
-	printAuthHint(&b, nil)
+	printAuthHint(&b, nil, false)
 	if b.Len() > 0 {
 		t.Errorf("off: %s", b.String())
 	}
@@ -202,9 +202,12 @@ func TestAuthHint(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	printAuthHint(&b, l)
-	if !strings.Contains(b.String(), "-H 'X-Forwarded-For: 203.0.113.9' http://"+l.Addr().String()+"/auth/traefik\n") {
-		t.Errorf("hint: %s", b.String())
+	for scheme, tls := range map[string]bool{"http": false, "https": true} {
+		b.Reset()
+		printAuthHint(&b, l, tls)
+		if !strings.Contains(b.String(), "-H 'X-Forwarded-For: 203.0.113.9' "+scheme+"://"+l.Addr().String()+"/auth/traefik\n") {
+			t.Errorf("hint: %s", b.String())
+		}
 	}
 }
 

@@ -48,6 +48,7 @@ func RunProxy(ctx context.Context, s config.Proxy, o Options) error {
 	if err != nil {
 		return err
 	}
+	p.tellOpen(nil) // its clients are those of the backend
 	return p.run(ctx, append([]front{forwarder}, operators...))
 }
 

@@ -195,10 +195,9 @@ func (in *inlets) expiries() []telemetry.Certificate {
 	return all
 }
 
-// tellOpen warns of the ports of callers and operators that more than this machine can reach
-// and that ask for nothing.
-func (p *process) tellOpen(s *config.Serve, fronts []front) {
-	var open []string
+// openFronts names the ports of callers that more than this machine can reach and that ask for
+// nothing.
+func openFronts(s *config.Serve, fronts []front) (open []string) {
 	for _, f := range fronts {
 		switch f.name {
 		case "http", "grpc", "auth", "redis":
@@ -209,10 +208,20 @@ func (p *process) tellOpen(s *config.Serve, fronts []front) {
 			open = append(open, f.name+"="+f.addr)
 		}
 	}
-	if s.OpsAddr != "" && !config.Loopback(s.OpsAddr) && s.OpsClientCA == "" {
-		open = append(open, "ops="+s.OpsAddr)
+	return open
+}
+
+// tellOpen warns of open ports of callers, and of that of operators if more than this machine
+// can reach it and it asks for nothing.
+func (p *process) tellOpen(open []string) {
+	var hints []string
+	if len(open) > 0 {
+		hints = append(hints, "--callers, --tls-cert and --client-ca")
+	}
+	if s := p.settings; s.OpsAddr != "" && !config.Loopback(s.OpsAddr) && s.OpsClientCA == "" {
+		open, hints = append(open, "ops="+s.OpsAddr), append(hints, "--ops-tls-cert and --ops-client-ca")
 	}
 	if len(open) > 0 {
-		p.logger.Warn("more than this machine may reach ports that ask for neither TLS nor a token; hint: --callers, --tls-cert and --client-ca, or an address such as 127.0.0.1:8080; see docs/security.md", "ports", strings.Join(open, " "))
+		p.logger.Warn("more than this machine may reach ports that ask for neither TLS nor a token; hint: "+strings.Join(hints, ", ")+", or an address of 127.0.0.1; see docs/security.md", "ports", strings.Join(open, " "))
 	}
 }

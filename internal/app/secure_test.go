@@ -1,10 +1,12 @@
 package app
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,6 +101,27 @@ func TestOpenPortsAreTold(t *testing.T) {
 		line := fmt.Sprintf("http=%s grpc=%s", addr, addr)
 		if got := strings.Count(log.String(), "neither TLS nor a token"); got != want || want > 0 && !strings.Contains(log.String(), line) {
 			t.Errorf("%s: %d lines\n%s", addr, got, log.String())
+		}
+	}
+}
+
+// TestOpenPortOfOperatorsIsTold: whatever is served for others, with a hint that is of use there.
+func TestOpenPortOfOperatorsIsTold(t *testing.T) {
+	backend := httptest.NewServer(http.NotFoundHandler())
+	defer backend.Close()
+	for addr, want := range map[string]int{"127.0.0.1:0": 0, "0.0.0.0:0": 1} {
+		serve, proxy := settings(), proxyBefore(t, backend.URL, twoADay)
+		serve.OpsAddr, proxy.OpsAddr, proxy.HTTPAddr = addr, addr, addr
+		for name, run := range map[string]func(context.Context, Options) error{
+			"serve": func(ctx context.Context, o Options) error { return Run(ctx, serve, o) },
+			"proxy": func(ctx context.Context, o Options) error { return RunProxy(ctx, proxy, o) },
+		} {
+			var log syncBuffer
+			startRun(t, run, slog.New(slog.NewTextHandler(&log, nil)))
+			line := "neither TLS nor a token; hint: --ops-tls-cert and --ops-client-ca, or an address of 127.0.0.1; see docs/security.md\" ports=\"ops=" + addr + "\""
+			if got := strings.Count(log.String(), "neither TLS"); got != want || want > 0 && !strings.Contains(log.String(), line) {
+				t.Errorf("%s at %s: %d lines\n%s", name, addr, got, log.String())
+			}
 		}
 	}
 }
