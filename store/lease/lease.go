@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/internal/sweep"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/hotkey"
 	"github.com/headgate/headgate/store/steady"
@@ -85,13 +86,9 @@ type Store struct {
 	// parted is DropLeases, made once so that reading the clock makes nothing.
 	parted func()
 
-	sweeping struct {
-		sync.Mutex
-		timer  *time.Timer
-		awake  bool
-		closed bool
-		turn   int
-	}
+	sweeps *sweep.Sweep
+	// turn counts the sweeps, of which each tidies another part of the shards.
+	turn atomic.Uint32
 }
 
 var _ store.Leaser = (*Store)(nil)
@@ -111,6 +108,7 @@ func New(o Options) *Store {
 	}
 	s.courier = courier{s: s, home: make(chan struct{})}
 	s.parted = s.DropLeases
+	s.sweeps = sweep.New(sweepEvery, s.sweep)
 	s.clock.Start(o.Now, o.Wall)
 	return s
 }
@@ -143,7 +141,7 @@ func (s *Store) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.budget)
 	defer cancel()
 	err := s.Drain(ctx)
-	s.stopSweeping()
+	s.sweeps.Stop()
 	if err != nil {
 		err = &store.Error{Op: "drain", Store: "leases", Reason: store.Timeout, Hint: "what was leased is lost until its window ends", Err: err}
 	}

@@ -11,43 +11,11 @@ const (
 	idleHits = 8
 )
 
-// wake starts the sweeps unless they run.
-func (s *Store) wake() {
-	sw := &s.sweeping
-	sw.Lock()
-	defer sw.Unlock()
-	if sw.awake || sw.closed {
-		return
-	}
-	sw.awake = true
-	if sw.timer == nil {
-		sw.timer = time.AfterFunc(sweepEvery, s.sweep)
-		return
-	}
-	sw.timer.Reset(sweepEvery)
-}
-
-func (s *Store) stopSweeping() {
-	sw := &s.sweeping
-	sw.Lock()
-	defer sw.Unlock()
-	sw.closed = true
-	if sw.timer != nil {
-		sw.timer.Stop()
-	}
-}
-
-// sweep sends what is due though nobody asks, gives back what is idle, and comes
-// again as long as there is a bucket.
-func (s *Store) sweep() {
+// sweep sends what is due though nobody asks, and gives back what is idle. It reports
+// whether there is a bucket.
+func (s *Store) sweep() bool {
 	now := s.read()
-	sw := &s.sweeping
-	sw.Lock()
-	turn := sw.turn
-	sw.turn = (turn + 1) % sweepParts
-	// A bucket that is made from here on wakes the sweeps again.
-	sw.awake = false
-	sw.Unlock()
+	turn := int(s.turn.Add(1) % sweepParts)
 	left := 0
 	for i := range s.shards {
 		sh := &s.shards[i]
@@ -59,9 +27,7 @@ func (s *Store) sweep() {
 		left += len(sh.buckets)
 		sh.mu.Unlock()
 	}
-	if left > 0 {
-		s.wake()
-	}
+	return left > 0
 }
 
 // flush starts the exchanges that are due.

@@ -85,7 +85,7 @@ func (s *Store) insert(sh *shard, hash uint64, t *store.Take, k kind, now time.D
 	}
 	sh.buckets[hash] = b
 	sh.stats.Buckets++
-	s.wake()
+	s.sweeps.Wake()
 	return b
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/internal/memo"
 	"github.com/headgate/headgate/internal/sleep"
+	"github.com/headgate/headgate/internal/sweep"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/steady"
@@ -76,7 +77,7 @@ type Store struct {
 	seed     maphash.Seed
 	shards   [shardCount]shard
 	courier  courier
-	sweeping sweeping
+	sweeps   *sweep.Sweep
 }
 
 var _ store.Store = (*Store)(nil)
@@ -130,6 +131,7 @@ func New(o Options) (*Store, error) {
 	s.courier.s = s
 	s.courier.home = make(chan struct{})
 	s.parted = s.DropRights
+	s.sweeps = sweep.New(sweepEvery, s.sweep)
 	s.clock.Start(o.Now, o.Wall)
 	return s, nil
 }
@@ -200,7 +202,7 @@ func (s *Store) bucketOf(sh *shard, hash uint64, t *store.Take, c Cut, now time.
 	}
 	b = &bucket{Rights: *NewRights(c.Home, longest, now), key: bytes.Clone(t.Key), hash: hash, row: sh.rowOf(t, nil), limit: t.Limit, cut: c}
 	sh.buckets[hash] = b
-	s.sweeping.wake(s)
+	s.sweeps.Wake()
 	return b
 }
 
@@ -281,7 +283,7 @@ func (s *Store) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.budget)
 	defer cancel()
 	err := s.Drain(ctx)
-	s.sweeping.stop()
+	s.sweeps.Stop()
 	if err != nil {
 		return &store.Error{Op: "drain", Store: "regions", Reason: store.Timeout, Hint: "what was leased is lost until its window ends", Err: err}
 	}
