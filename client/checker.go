@@ -263,7 +263,7 @@ func (c *Checker) check(ctx context.Context, requests []headgate.Request, ids []
 	})
 	if c.degraded(len(requests), reason, err) {
 		for i := range requests {
-			failed(&requests[i], &responses[i], c.options.Failure, reason)
+			answerByMode(&requests[i], &responses[i], c.options.Failure, reason)
 		}
 	}
 	if err != nil {

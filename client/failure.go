@@ -5,8 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"time"
 
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
 // failed notes why q had no answer that counts, for CheckerStats, and returns reason.
@@ -45,4 +51,39 @@ func hintFor(err error) string {
 		return "something else than a Headgate answers at the URL: see CheckerOptions.URL"
 	}
 	return ""
+}
+
+// failedRetryAfter is what a request denied by failure mode closed is told to
+// wait, as headgate.Limiter does.
+const failedRetryAfter = time.Second
+
+// answerByMode answers in place of the server. A refund and a reset are never denied. A
+// request that passes because the answer was late may hold something there, so it
+// renews and releases it, as it does when a store was late.
+func answerByMode(req *headgate.Request, resp *headgate.Response, mode rules.FailureMode, reason store.Reason) {
+	d := limit.Decision{Allowed: true}
+	if mode == rules.Closed && asks(req) {
+		d = limit.Decision{RetryAfter: failedRetryAfter}
+	}
+	v := headgate.Verdict{Hits: req.Descriptors[0].Hits, Limit: req.Descriptors[0].Limit, Decision: d, By: verdict.ByFailureMode, Degraded: reason}
+	*resp = headgate.Response{Allowed: d.Allowed, DomainKnown: true, Verdicts: append(resp.Verdicts[:0], v)}
+	if d.Allowed && reason == store.Timeout && mayHold(req) {
+		resp.Hold, resp.HoldFor = req.Hold, rules.DefaultHoldTimeout
+	}
+}
+
+// mayHold reports whether a request that passes may hold something.
+func mayHold(req *headgate.Request) bool {
+	for i := range req.Descriptors {
+		d := &req.Descriptors[i]
+		if d.Op == store.Renew || d.Op == store.Hit && d.Hits > 0 {
+			return req.Hold != 0
+		}
+	}
+	return false
+}
+
+// asks reports whether a request wants leave to pass.
+func asks(req *headgate.Request) bool {
+	return slices.ContainsFunc(req.Descriptors, func(d headgate.Descriptor) bool { return d.Op == store.Hit })
 }

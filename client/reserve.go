@@ -45,7 +45,7 @@ func (c *Checker) Reserve(ctx context.Context, req *headgate.Request, o reservat
 		return reason, err
 	})
 	if c.degraded(1, reason, err) {
-		failed(req, resp, c.options.Failure, reason)
+		answerByMode(req, resp, c.options.Failure, reason)
 	}
 	return r, refusedOne(resp, err)
 }

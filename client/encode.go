@@ -3,7 +3,6 @@ package client
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -14,11 +13,8 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/repeat"
-	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/trace"
-	"github.com/headgate/headgate/verdict"
 )
 
 // wireCheck is one check of POST /v1/check, in either of its forms.
@@ -276,116 +272,4 @@ func keyText(entries []descriptor.Entry, window time.Duration) string {
 		return entries[0].Value
 	}
 	return descriptor.Format(entries)
-}
-
-// problem is how the server refuses a call.
-type problem struct {
-	Detail string `json:"detail"`
-	Hint   string `json:"hint"`
-}
-
-// decodeAnswer turns an answer into responses, or into the error of a malformed
-// call. A reason says that this is no answer of a Headgate.
-func decodeAnswer(resp *http.Response, body []byte, requests []headgate.Request, responses []headgate.Response) (store.Reason, error) {
-	switch resp.StatusCode {
-	case http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable:
-	default:
-		return decodeRefusal(resp, body)
-	}
-	if len(requests) == 1 {
-		var d wireDecision
-		if json.Unmarshal(body, &d) != nil || d.Allowed == nil {
-			return foreign(resp.StatusCode), nil
-		}
-		told := Read(resp.Header, time.Time{})
-		d.Status = resp.StatusCode
-		d.fill(&requests[0], &responses[0], &told)
-		return store.NoReason, nil
-	}
-	var batch struct {
-		Results []wireDecision `json:"results"`
-	}
-	if json.Unmarshal(body, &batch) != nil || len(batch.Results) != len(requests) {
-		return foreign(resp.StatusCode), nil
-	}
-	for i := range batch.Results {
-		if batch.Results[i].Allowed == nil {
-			return store.Misconfigured, nil
-		}
-	}
-	for i := range batch.Results {
-		batch.Results[i].fill(&requests[i], &responses[i], &Limits{})
-	}
-	return store.NoReason, nil
-}
-
-// decodeRefusal turns an answer that decides nothing into the error of a malformed
-// call, where a Headgate says so.
-func decodeRefusal(resp *http.Response, body []byte) (store.Reason, error) {
-	switch resp.StatusCode {
-	case http.StatusConflict:
-		reason, err := decodeProblem(resp, body)
-		if err != nil {
-			err = fmt.Errorf("%w: %w", repeat.ErrConflict, err)
-		}
-		return reason, err
-	case http.StatusBadRequest, http.StatusForbidden, http.StatusGone, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
-		return decodeProblem(resp, body)
-	}
-	return foreign(resp.StatusCode), nil
-}
-
-// foreign is the reason when something else than a Headgate answered.
-func foreign(status int) store.Reason {
-	if status >= http.StatusInternalServerError {
-		return store.Unavailable
-	}
-	return store.Misconfigured
-}
-
-func decodeProblem(resp *http.Response, body []byte) (store.Reason, error) {
-	media := resp.Header.Get("Content-Type")
-	var p problem
-	if !strings.HasPrefix(media, "application/problem+json") || json.Unmarshal(body, &p) != nil || p.Detail == "" {
-		return foreign(resp.StatusCode), nil
-	}
-	if p.Hint != "" {
-		p.Detail += "; hint: " + p.Hint
-	}
-	return store.NoReason, fmt.Errorf("remote check: refused with status %d: %s", resp.StatusCode, p.Detail)
-}
-
-// failedRetryAfter is what a request denied by failure mode closed is told to
-// wait, as headgate.Limiter does.
-const failedRetryAfter = time.Second
-
-// failed answers in place of the server. A refund and a reset are never denied. A
-// request that passes because the answer was late may hold something there, so it
-// renews and releases it, as it does when a store was late.
-func failed(req *headgate.Request, resp *headgate.Response, mode rules.FailureMode, reason store.Reason) {
-	d := limit.Decision{Allowed: true}
-	if mode == rules.Closed && asks(req) {
-		d = limit.Decision{RetryAfter: failedRetryAfter}
-	}
-	v := headgate.Verdict{Hits: req.Descriptors[0].Hits, Limit: req.Descriptors[0].Limit, Decision: d, By: verdict.ByFailureMode, Degraded: reason}
-	*resp = headgate.Response{Allowed: d.Allowed, DomainKnown: true, Verdicts: append(resp.Verdicts[:0], v)}
-	if d.Allowed && reason == store.Timeout && mayHold(req) {
-		resp.Hold, resp.HoldFor = req.Hold, rules.DefaultHoldTimeout
-	}
-}
-
-// mayHold reports whether a request that passes may hold something.
-func mayHold(req *headgate.Request) bool {
-	for i := range req.Descriptors {
-		d := &req.Descriptors[i]
-		if d.Op == store.Renew || d.Op == store.Hit && d.Hits > 0 {
-			return req.Hold != 0
-		}
-	}
-	return false
-}
-
-// asks reports whether a request wants leave to pass.
-func asks(req *headgate.Request) bool {
-	return slices.ContainsFunc(req.Descriptors, func(d headgate.Descriptor) bool { return d.Op == store.Hit })
 }
