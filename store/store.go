@@ -173,8 +173,8 @@ const (
 	// OnAdvance: by hits that a node took in advance (Leaser), and not by the store: when it
 	// denies, others may have some left.
 	OnAdvance
-	// OnReserve: as OnAdvance, but nothing can be had in advance, because who lends it does not
-	// answer: the reserve for such times denies, and the limit may be far from used up.
+	// OnReserve: as OnAdvance, but nothing can be had in advance, because the lender does not
+	// answer. The reserve for such times denies, and the limit may be far from used up.
 	OnReserve
 )
 
@@ -188,16 +188,15 @@ type Store interface {
 	Close() error
 }
 
-// GroupEnd returns the end of what begins at from, an index of takes: of the takes that
-// are all or nothing together, or of the one that stands alone. So a batch is gone
-// through:
+// GroupEnd returns the index of the take after the group that begins at from. A take whose Group
+// is 0 is a group of its own. This is how to go through a batch:
 //
 //	for from, to := 0, 0; from < len(takes); from = to {
 //		to = store.GroupEnd(takes, from)
 //		// takes[from:to] is one group, or one take whose Group is 0
 //	}
 //
-// A dry run and what is none are never in one group.
+// A dry run and a real take are never in one group.
 func GroupEnd(takes []Take, from int) int {
 	end, first := from+1, &takes[from]
 	for first.Group != 0 && end < len(takes) && takes[end].Group == first.Group && takes[end].DryRun == first.DryRun {

@@ -52,16 +52,30 @@ type staleKey struct{}
 // may lag behind the store, such as a replica: see TellStale. It may be called several times,
 // from any goroutine, before Take returns.
 //
-// It is for who asks a store of which peeks may be stale. What decides asks none of that
-// kind, and need not look.
+// It is for callers of a store whose peeks may be stale. The store of a limiter is not one of
+// those, and limiters do not look.
 func OnStale(ctx context.Context, f func(heard time.Duration)) context.Context {
 	return context.WithValue(ctx, staleKey{}, f)
 }
 
-// TellStale calls what OnStale has put into ctx: a peek was answered by who has not heard of
-// the store itself for so long at most.
+// TellStale calls what OnStale has put into ctx. What answered a peek has last heard from the
+// store itself at most heard ago.
 func TellStale(ctx context.Context, heard time.Duration) {
 	if f, ok := ctx.Value(staleKey{}).(func(time.Duration)); ok {
 		f(heard)
 	}
+}
+
+// AwaitIdle waits until nothing is under way any more. idle returns nil when that is so, and
+// otherwise a channel that is closed when it is time to ask idle again. When ctx ends first,
+// AwaitIdle returns its cause.
+func AwaitIdle(ctx context.Context, idle func() <-chan struct{}) error {
+	for busy := idle(); busy != nil; busy = idle() {
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
