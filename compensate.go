@@ -80,8 +80,8 @@ func (l *Limiter) compensateIn(ctx context.Context, s store.Store, b *batch, own
 	}
 }
 
-// addCompensation appends what requests that are denied give back, and what counts
-// towards bans, of what the store has decided, or when locally the fallback.
+// addCompensation appends what denied requests give back, and the denials that count towards bans.
+// It looks at what the store has decided, or with locally at what the fallback has.
 func (b *batch) addCompensation(responses []Response, whole, locally bool) {
 	for i := range responses {
 		if !responses[i].Allowed {

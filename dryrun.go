@@ -105,10 +105,9 @@ func (l *Limiter) Peek(ctx context.Context, requests []Request, responses []Resp
 	return l.decideUnseen(ctx, "peek", store.Hit, requests, responses)
 }
 
-// PeekIn is Peek, asked of s in the place of the store of the limiter: of one that has the
-// same buckets as they were a moment ago, for those who may be told so. Nothing follows
-// from its answers: it compensates nothing, and does not ask the burst pools and top-ups of
-// those whom quotas deny.
+// PeekIn is Peek on s in place of the store of the limiter: on a store that has the same buckets as
+// they were a moment ago, such as a replica. It asks s once and does nothing else: it compensates
+// nothing, and does not ask the burst pools and top-ups of tenants whose quotas deny.
 func (l *Limiter) PeekIn(ctx context.Context, s store.Store, requests []Request, responses []Response) error {
 	requests, err := unseen("peek", store.Hit, requests, responses)
 	if err != nil {
@@ -140,8 +139,8 @@ func (l *Limiter) decideUnseen(ctx context.Context, what string, op store.Op, re
 	return err
 }
 
-// unseen returns copies of requests, all of whose descriptors ask for op, without hits: who asks
-// may have the requests decided after that.
+// unseen returns copies of requests whose descriptors all ask for op, without hits. They are copies
+// because the caller may have the requests decided after that.
 func unseen(what string, op store.Op, requests []Request, responses []Response) ([]Request, error) {
 	if err := oneForEach(what, requests, responses); err != nil {
 		return nil, refused(responses, err)

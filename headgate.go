@@ -38,11 +38,10 @@ type Request struct {
 	Attributes []descriptor.Entry
 	// Origin is what is known of who sent the request, for observers.
 	Origin Origin
-	// Receipt, when not nil, is filled in by Check with what the request has charged
-	// (store.Charge), and refunds of the request (store.Refund) give back only what it says. So
-	// who gives back a part of a charge gives nothing to limits that were not charged, because
-	// they are of other rules, or were switched off then, and nothing to a window after that of
-	// the charge. Only Check and CheckOnce look at it.
+	// Receipt, when not nil, connects a charge with its refunds. For a charge (store.Charge)
+	// Check writes into it which buckets were charged, and when. For a refund (store.Refund) it
+	// gives hits back only to those buckets: not to limits of other rules, nor to limits that were
+	// switched off at the charge, nor to a later window. Only Check and CheckOnce look at it.
 	Receipt *Receipt
 }
 

@@ -111,18 +111,18 @@ func (o *Options) validate() error {
 
 // Check decides requests[i] into responses[i]; the slices have the same length.
 // The verdict slices of the responses are reused. All requests go to the store
-// in one batch, in order: a later one sees what an earlier one was charged. A
-// second batch, for which Check waits 5 ms at most, follows where a request was
-// denied after all that had taken a slot or hits, where a denial counts towards a
-// ban, and where a call before could not release slots of who was denied.
-// Where quotas of a tenant deny that has a burst pool or top-ups, up to 8 batches come
-// before that.
+// in one batch, in order: a later one sees what an earlier one was charged.
+//
+// A second batch follows, for which Check waits 5 ms at most, when a denied request had
+// taken slots or hits, when a denial counts towards a ban, and when an earlier call could
+// not release the slots of a denied request. When quotas of a tenant deny that has a burst
+// pool or top-ups, up to 8 batches come before that one.
 //
 // An error names a malformed request (see ErrNoDomain and its kin) and means
 // that nothing was decided or charged; no response is Allowed then. A store that fails is never an error:
 // the rule's failure mode answers, and the verdicts say Degraded. The same goes
-// for a panic inside the decision, and for a ctx that ends first: where a client can end it, as it
-// can that of an http.Request, pass context.WithoutCancel of it, or clients choose who answers.
+// for a panic inside the decision, and for a ctx that ends first. A client can end the context of
+// an http.Request, and would so choose who answers: pass context.WithoutCancel of such a context.
 func (l *Limiter) Check(ctx context.Context, requests []Request, responses []Response) error {
 	return l.check(ctx, requests, responses, &everyRight)
 }

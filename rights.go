@@ -45,10 +45,10 @@ const (
 	RightExplain    = "explain"
 )
 
-// RightsError refuses what who asks has no right to. Nothing was decided or charged.
+// RightsError refuses a request because its caller lacks a right. Nothing was decided or charged.
 type RightsError struct {
-	// Request and Descriptor are the indexes of what is refused; Descriptor is -1 where
-	// the call is, whatever it asks.
+	// Request and Descriptor are the indexes of what is refused. Descriptor is -1 where the whole
+	// call is refused.
 	Request, Descriptor int
 	// Right is the one that is missing: RightCheck and so on.
 	Right string
@@ -121,9 +121,9 @@ func (r *Rights) permit(requests []Request) error {
 	return nil
 }
 
-// permitPlanned refuses refunds of what counts hits, where r does not let give back:
-// all that are planned but those of slots. Time in flight is not given back either, but
-// it goes with slots in one rule, so that a refund of it is made none.
+// permitPlanned refuses planned refunds of callers who may not give back, except those of slots.
+// Nor is time in flight given back. But one rule may limit both slots and time in flight, so
+// refunds of time are not refused: they become refunds of 0 hits.
 func (r *Rights) permitPlanned(p *plan, responses []Response) error {
 	if r.GiveBack {
 		return nil
@@ -208,9 +208,9 @@ func (l *Limiter) Door(o DoorOptions) *Door { return &Door{l, o} }
 // Rules returns the rules in force, nil if there are none.
 func (d *Door) Rules() *rules.Set { return d.limiter.Rules() }
 
-// Permit returns a *RightsError where Check would refuse requests by the rules in force
-// now, and charges nothing. It is for who has to know before it does something else that
-// cannot be undone. requests have to be well formed.
+// Permit returns the *RightsError by which Check would refuse requests now, under the rules in
+// force, and nil if it would not refuse them. It charges nothing. It is for callers who are about
+// to do something that cannot be undone. The requests must be well formed.
 func (d *Door) Permit(requests []Request) error {
 	err := d.options.Rights.permit(requests)
 	if err == nil && !d.options.Rights.GiveBack {

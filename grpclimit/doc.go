@@ -17,7 +17,7 @@
 // A denial is RESOURCE_EXHAUSTED with google.rpc.ErrorInfo (why: RATE_LIMITED,
 // CONCURRENCY_LIMITED, SECONDARY_RATE_LIMITED or BANNED), google.rpc.RetryInfo (when
 // to come back, unless the call can never pass) and google.rpc.QuotaFailure (which
-// limits), or UNAVAILABLE when it is no count but the failure of what counts. It is sent in
+// limits), or UNAVAILABLE when the store failed and the failure mode denies. It is sent in
 // trailers-only form, with grpc-retry-pushback-ms: clients whose retry policy
 // has the code wait that long, and those of a call that can never pass do not
 // try again. The fields of package httplimit travel in the metadata in lower

@@ -18,8 +18,8 @@
 // # What clients are told
 //
 // The fields that Answer chooses, on allowed answers and on denied ones. A
-// denial is 429, or 503 when it is no count but the failure of what counts:
-// these are never mixed up. Both say Cache-Control: no-store and, unless the
+// denial is 429, or 503 when the store failed and the failure mode denies: these are
+// never mixed up. Both say Cache-Control: no-store and, unless the
 // request can never pass, Retry-After. HEAD is limited as GET and denied without
 // a body.
 //

@@ -88,9 +88,8 @@ type Answer struct {
 	// Random returns a number in [0, 1) for Jitter, from many goroutines; nil
 	// means math/rand/v2.
 	Random func() float64
-	// WindowReset makes times of reset those of the end of the current window. They are
-	// those at which the limit is as if unused otherwise: with a sliding window that is
-	// up to two windows.
+	// WindowReset tells the end of the current window as the time of reset. Otherwise that is
+	// when the limit is as if unused: with a sliding window up to two windows later.
 	WindowReset bool
 	// PartitionKey, when not nil, tells by the parameter pk of RateLimit (draft-8) which
 	// key is counted, by a keyed hash under this secret.

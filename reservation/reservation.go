@@ -25,8 +25,8 @@ const (
 )
 
 var (
-	// ErrMalformed is wrapped by the errors of what is no reservation, or cannot become
-	// one.
+	// ErrMalformed is wrapped by errors about a text that is no reservation, and about options or
+	// requests that cannot become one.
 	ErrMalformed = errors.New("malformed reservation")
 	// ErrExpired is returned for a reservation that was not settled in time.
 	ErrExpired = errors.New("reservation has expired; hint: what it reserved counts as used; commit earlier, or reserve with a longer ttl")

@@ -79,9 +79,9 @@ func (n *Node) mayMatch(e *Possible) bool {
 	return n.Key == e.Key && (e.AnyValue || n.Match != MatchValue || n.pattern != nil || n.Value == e.Value)
 }
 
-// Shapes returns of what entries descriptors must be that rules of d apply to, most of
-// them at most: their keys in order, such as "tenant, route=...", where "=..." stands
-// for values that the rule names. It tells no values: they may be secrets.
+// Shapes returns the shapes of descriptors that rules of d apply to, most of them at most. A shape
+// has the keys of the entries in order, such as "tenant, route=...", where "=..." stands for values
+// that the rule names. It does not tell the values, because they may be secrets.
 func (d *Domain) Shapes(most int) []string {
 	var shapes []string
 	var walk func(n *Node, path []string)

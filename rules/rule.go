@@ -221,8 +221,8 @@ type Telling struct {
 	Priority string
 }
 
-// Change says how the limits of a rule change. Those with the zero Change stay as they
-// are, and what was used counts on when a file says others.
+// Change says how the limits of a rule change. With the zero Change they stay as they are, and
+// what was used still counts when a file brings other limits.
 type Change struct {
 	// Carry says what becomes of what was used when a main, candidate or secondary limit
 	// changes, or a quota of a tenant that is decided by the rule.

@@ -100,8 +100,8 @@ type Options struct {
 	// Store is that of the Limiter; required. What tenants have beyond their quotas is
 	// read there.
 	Store store.Store
-	// Peeks is where Look reads: the buckets of Store as they were a moment ago, told by
-	// who calls store.TellStale. nil: in the Store.
+	// Peeks is where Look reads: a store with the buckets of Store as they were a moment ago,
+	// which calls store.TellStale. nil means Store.
 	Peeks store.Store
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -135,7 +135,7 @@ func (r *Reader) Usage(ctx context.Context, subjects []tenant.Subject) ([]Tenant
 	return r.usage(ctx, subjects, r.store, r.limiter.Peek)
 }
 
-// Look is Usage for those who may be told what was so a moment ago; see Tenant.Stale.
+// Look is Usage as it was a moment ago, read from Options.Peeks; see Tenant.Stale.
 func (r *Reader) Look(ctx context.Context, subjects []tenant.Subject) ([]Tenant, error) {
 	if r.peeks == nil {
 		return r.Usage(ctx, subjects)
