@@ -453,12 +453,16 @@ func TestCheckerSendsHeader(t *testing.T) {
 		got = r.Header
 		_, _ = io.WriteString(w, `{"allowed":true}`)
 	}))
-	far := remote(t, client.CheckerOptions{URL: url + "/limits/", Header: http.Header{"Authorization": {"Bearer x"}}})
+	header := http.Header{"Authorization": {"Bearer x"}}
+	far := remote(t, client.CheckerOptions{URL: url + "/limits/", Header: header})
 	if err := far.Check(t.Context(), []headgate.Request{ask(1, "user", "1")}, make([]headgate.Response, 1)); err != nil {
 		t.Fatal(err)
 	}
 	if got.Get("Authorization") != "Bearer x" || got.Get("Content-Type") != "application/json" {
 		t.Errorf("%v", got)
+	}
+	if len(header) != 1 {
+		t.Errorf("the options were changed: %v", header)
 	}
 }
 

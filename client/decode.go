@@ -63,6 +63,12 @@ func decodeRefusal(resp *http.Response, body []byte) (store.Reason, error) {
 			err = fmt.Errorf("%w: %w", repeat.ErrConflict, err)
 		}
 		return reason, err
+	case http.StatusNotImplemented:
+		reason, err := decodeProblem(resp, body)
+		if err != nil {
+			err = fmt.Errorf("remote check: %w", repeat.ErrNoStore)
+		}
+		return reason, err
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusGone, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
 		return decodeProblem(resp, body)
 	}

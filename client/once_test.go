@@ -2,15 +2,21 @@ package client_test
 
 import (
 	"errors"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/client"
 	"github.com/headgate/headgate/internal/httpcheck"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/repeat"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/memstore"
 )
 
 // A call whose answer is lost on the way is sent again, and charged once: alone, in a batch
@@ -67,6 +73,54 @@ func TestF2LostAnswers(t *testing.T) {
 	}
 	if got := left("lost"); got != 4 {
 		t.Errorf("%d of 5 are left: the server has decided", got)
+	}
+}
+
+// TestF2SharesOfTheBudget: a server that does not answer at first leaves time for another try,
+// and what was answered is not asked again.
+func TestF2SharesOfTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, status := 0, 200
+		far := remote(t, client.CheckerOptions{URL: "http://headgate.test", Retries: 1, Budget: time.Second, Transport: transportFunc(func(req *http.Request) (*http.Response, error) {
+			if asked++; asked == 1 {
+				return silent{}.RoundTrip(req)
+			}
+			return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"allowed":true}`))}, nil
+		})})
+		want := func(reason store.Reason, calls int) {
+			t.Helper()
+			responses := make([]headgate.Response, 1)
+			if err := far.Check(t.Context(), []headgate.Request{ask(1, "user", "1")}, responses); err != nil || responses[0].Degraded() != reason || asked != calls {
+				t.Errorf("%v, %+v after %d calls; want %q after %d", err, responses[0], asked, reason, calls)
+			}
+		}
+		want(store.NoReason, 2)
+		status = 401
+		want(store.Misconfigured, 3)
+	})
+}
+
+// TestF2StoreWithoutAnswers: a server whose store remembers no answers refuses ids. That is an
+// error, and no outage of which three would let everything pass.
+func TestF2StoreWithoutAnswers(t *testing.T) {
+	buckets, err := memstore.New(memstore.Options{MaxBytes: memstore.MinMaxBytes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { buckets.Close() })
+	limiter, err := headgate.New(headgate.Options{Store: struct{ store.Store }{buckets}, Rules: testrules.Load(t, testRules)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := remote(t, client.CheckerOptions{URL: serve(t, limiter, httpcheck.Options{}), Retries: 1})
+	for range 4 {
+		responses := []headgate.Response{{Allowed: true}}
+		if err := c.Check(t.Context(), []headgate.Request{ask(1, "user", "1")}, responses); !errors.Is(err, repeat.ErrNoStore) || responses[0].Allowed {
+			t.Errorf("%v, %+v", err, responses[0])
+		}
+	}
+	if s := c.Stats(); s.Refused != 4 || s.Retried != 0 || s.Degraded != 0 {
+		t.Errorf("%+v", s)
 	}
 }
 

@@ -166,6 +166,7 @@ func TestRetryWaits(t *testing.T) {
 func TestRetryWhat(t *testing.T) {
 	unreplayable := func(req *http.Request) { req.GetBody = nil }
 	keyed := func(req *http.Request) { req.Header.Set("Idempotency-Key", "1") }
+	oddlyKeyed := func(req *http.Request) { req.Header.Set("X-Idempotency-Key", "1") }
 	cases := []struct {
 		name, method, body string
 		status             int
@@ -177,6 +178,7 @@ func TestRetryWhat(t *testing.T) {
 		{"PUT", "PUT", "data", 429, nil, Transport{}, 4},
 		{"POST", "POST", "data", 429, nil, Transport{}, 1},
 		{"POST with a key", "POST", "data", 429, keyed, Transport{}, 4},
+		{"POST with a key of the older name", "POST", "data", 429, oddlyKeyed, Transport{}, 4},
 		{"POST, as the caller wishes", "POST", "data", 503, nil, Transport{Idempotent: func(*http.Request) bool { return true }}, 4},
 		{"GET, as the caller wishes", "GET", "", 503, nil, Transport{Idempotent: func(*http.Request) bool { return false }}, 1},
 		{"a body that is gone", "PUT", "data", 429, unreplayable, Transport{}, 1},
@@ -362,6 +364,31 @@ func TestPartitions(t *testing.T) {
 			t.Errorf("%d partitions remembered, want %d", n, maxPartitions)
 		}
 	})
+}
+
+// TestPartitionsByCredentials: by the value and by the field in which it stands.
+func TestPartitionsByCredentials(t *testing.T) {
+	var keys table
+	key := func(name, value string) partitionKey {
+		req := request(t, t.Context(), "GET", origin, "")
+		req.Header.Set(name, value)
+		return keys.keyOf(req, "")
+	}
+	seen := map[partitionKey]string{}
+	for _, name := range []string{"Authorization", "X-Api-Key", "Api-Key"} {
+		for _, value := range []string{"alice", "bob"} {
+			if k := key(name, value); k != key(name, value) {
+				t.Errorf("%s: %s is not the same twice", name, value)
+			} else if other, known := seen[k]; known {
+				t.Errorf("%s: %s is the same as %s", name, value, other)
+			} else {
+				seen[k] = name + ": " + value
+			}
+		}
+	}
+	if key("Accept", "a") != key("Accept", "b") {
+		t.Error("divided by what is no credential")
+	}
 }
 
 // TestDrainIsBounded: a refusal that never ends is left.

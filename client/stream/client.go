@@ -166,6 +166,9 @@ var errNothing = status.Error(codes.Unavailable, "check by stream: the server en
 func (c *Client) goesOn(answered bool, err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		err = ErrClosed
+	}
 	left := slices.SortedFunc(maps.Values(c.sent), func(a, b *check) int { return cmp.Compare(a.number, b.number) })
 	clear(c.sent)
 	switch {

@@ -252,6 +252,75 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// TestForget: a check that nobody waits for is not sent.
+func TestForget(t *testing.T) {
+	c := New(nil, Options{})
+	one, two := &check{number: 1}, &check{number: 2}
+	c.queue = []*check{one, two}
+	c.forget(one)
+	if m := decodeRequest(t, c.next(time.Time{})); len(m.GetChecks()) != 1 || m.GetChecks()[0].GetNumber() != 2 {
+		t.Errorf("%v", m)
+	}
+}
+
+// TestGoesOn: what becomes of the checks that have no answer when a call ends.
+func TestGoesOn(t *testing.T) {
+	away := status.Error(codes.Unavailable, "away")
+	for _, test := range []struct {
+		name                 string
+		answered             bool
+		err                  error
+		sentFails, restFails bool
+	}{
+		{"ended by the server", true, nil, false, false},
+		{"ended by the server without an answer", false, nil, false, false},
+		{"broken", true, away, true, false},
+		{"never made", false, away, true, true},
+	} {
+		c := New(nil, Options{})
+		sent, rest := &check{number: 1, done: make(chan struct{})}, &check{number: 2, done: make(chan struct{})}
+		c.sent[1], c.queue = sent, []*check{rest}
+		if goesOn := c.goesOn(test.answered, test.err); goesOn == test.restFails {
+			t.Errorf("%s: goes on %v", test.name, goesOn)
+		}
+		if (sent.failure != nil) != test.sentFails || (rest.failure != nil) != test.restFails {
+			t.Errorf("%s: failures %v, %v", test.name, sent.failure, rest.failure)
+		}
+	}
+}
+
+// TestVainCallsInARow: an answer between them begins the count anew.
+func TestVainCallsInARow(t *testing.T) {
+	c := New(nil, Options{})
+	asked := &check{number: 1, done: make(chan struct{})}
+	c.sent[1] = asked
+	for i, answered := range []bool{false, false, true, false, false, false} {
+		last := i == 5
+		if c.goesOn(answered, nil) == last {
+			t.Errorf("call %d: goes on %v", i, !last)
+		}
+		c.next(time.Time{})
+	}
+	if asked.failure == nil {
+		t.Error("it waits for an answer after three calls without one")
+	}
+}
+
+// TestEndOfAClosedClient: whatever ends the call after Close, checks hear that the client is closed.
+func TestEndOfAClosedClient(t *testing.T) {
+	c := New(nil, Options{})
+	asked := &check{done: make(chan struct{})}
+	c.sent[1] = asked
+	c.Close()
+	if c.goesOn(false, status.Error(codes.Canceled, "context canceled")) {
+		t.Error("it makes one more call")
+	}
+	<-asked.done
+	if _, err := asked.answer(); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+}
+
 // TestBatch: a message has no more checks than it may.
 func TestBatch(t *testing.T) {
 	c := New(nil, Options{MaxBatch: 2})
