@@ -58,10 +58,16 @@ func overEach(t *testing.T, test func(t *testing.T, transport string)) {
 	}
 }
 
-// startEdge starts the three. Nothing of the example is changed but its ports,
-// and the 20 ms that Envoy waits: a test on a busy machine is about answers, not
-// about their time.
+// startEdge is startEdgeThatWaits for so long that no answer is missed: a test on a busy machine
+// is about answers, not about their time.
 func startEdge(t *testing.T, args ...string) *edge {
+	t.Helper()
+	return startEdgeThatWaits(t, 10*time.Second, args...)
+}
+
+// startEdgeThatWaits starts the three. Nothing of the example is changed but its ports,
+// and how long Envoy waits for an answer.
+func startEdgeThatWaits(t *testing.T, wait time.Duration, args ...string) *edge {
 	t.Helper()
 	e := &edge{t: t, args: args, rules: filepath.Join(t.TempDir(), "rules.yaml"), client: &http.Client{Timeout: patience}, finish: make(chan struct{})}
 	t.Cleanup(e.client.CloseIdleConnections)
@@ -87,7 +93,7 @@ func startEdge(t *testing.T, args ...string) *edge {
 		"port_value: 9901":  "port_value: 0",
 		"port_value: 8000":  "port_value: " + portOf(t, backend.Listener.Addr().String()),
 		"port_value: 8081":  "port_value: " + portOf(t, e.grpcAddr),
-		"timeout: 0.02s":    "timeout: 10s",
+		"timeout: 0.1s":     fmt.Sprintf("timeout: %gs", wait.Seconds()),
 	})
 	e.envoy = testserver.Envoy(t, config)
 	return e

@@ -28,7 +28,7 @@ func TestEnvoyLeavesANodeThatIsGone(t *testing.T) {
 		"port_value: 10000": "port_value: 0",
 		"port_value: 9901":  "port_value: 0",
 		"port_value: 8000":  "port_value: " + portOf(t, backend.Listener.Addr().String()),
-		"timeout: 0.02s":    "timeout: 10s", // a busy machine
+		"timeout: 0.1s":     "timeout: 10s", // a busy machine
 		"timeout: 0.5s":     "timeout: 10s",
 	})
 	e.envoy = testserver.Envoy(t, config)

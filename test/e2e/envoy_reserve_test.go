@@ -72,7 +72,7 @@ func startExample(t *testing.T, dir string, handler http.Handler) (e *edge, http
 		"port_value: 9901":  "port_value: 0",
 		"port_value: 8000":  "port_value: " + portOf(t, backend.Listener.Addr().String()),
 		"port_value: 8081":  "port_value: " + portOf(t, e.grpcAddr),
-		"timeout: 0.02s":    "timeout: 10s",
+		"timeout: 0.1s":     "timeout: 10s",
 	})
 	e.envoy = testserver.Envoy(t, config)
 	return e, httpAddr

@@ -73,7 +73,7 @@ func TestD7ChecksOfAKeyStick(t *testing.T) {
 		"port_value: 8000":                      "port_value: " + portOf(t, backend.Listener.Addr().String()),
 		"port_value: 8081":                      "port_value: " + portOf(t, nodes[0].grpcAddr),
 		"port_value: 8082":                      "port_value: " + portOf(t, nodes[1].grpcAddr),
-		"timeout: 0.02s":                        "timeout: 10s", // a busy machine
+		"timeout: 0.1s":                         "timeout: 10s", // a busy machine
 		"- timeout: 1s\n          interval: 2s": "- timeout: 1s\n          interval: 0.1s",
 	})
 	e.envoy = testserver.Envoy(t, config)

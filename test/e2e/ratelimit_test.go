@@ -173,7 +173,7 @@ func startMutual(t *testing.T, domain, grpcAddr string, c *testserver.Certificat
 		"port_value: 9901":         "port_value: 0",
 		"port_value: 8000":         "port_value: " + portOf(t, backend.Listener.Addr().String()),
 		"port_value: 8081":         "port_value: " + portOf(t, grpcAddr),
-		"timeout: 0.02s":           "timeout: 10s",
+		"timeout: 0.1s":            "timeout: 10s",
 		"failure_mode_deny: false": "failure_mode_deny: true",
 		"domain: edge":             "domain: " + domain,
 		"connect_timeout: 0.25s": `connect_timeout: 10s
