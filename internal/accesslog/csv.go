@@ -12,8 +12,8 @@ import (
 	"github.com/headgate/headgate/limit"
 )
 
-// MaxColumns bounds the columns of a CSV file.
-const MaxColumns = 256
+// maxColumns bounds the columns of a CSV file.
+const maxColumns = 256
 
 // Row is what a row of CSV says: of a request as other formats do, or what it is limited on.
 type Row struct {
@@ -81,8 +81,8 @@ func NewCSV(header string) (*CSV, error) {
 	if err != nil {
 		return nil, fmt.Errorf("header of CSV: %w", err)
 	}
-	if len(names) > MaxColumns {
-		return nil, fmt.Errorf("header of CSV: %d columns; hint: at most %d", len(names), MaxColumns)
+	if len(names) > maxColumns {
+		return nil, fmt.Errorf("header of CSV: %d columns; hint: at most %d", len(names), maxColumns)
 	}
 	c := &CSV{has: make(map[string]bool)}
 	for _, name := range names {

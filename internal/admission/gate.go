@@ -31,15 +31,15 @@ var _ Checker = (*headgate.Limiter)(nil)
 
 // Defaults of Options.
 const (
-	// DefaultMaxWaiting bounds the goroutines held back: at some 8 KiB of stack
+	// defaultMaxWaiting bounds the goroutines held back: at some 8 KiB of stack
 	// and buffers each, 80 MiB.
-	DefaultMaxWaiting = 10_000
-	// DefaultMaxRefunds bounds the refunds under way, and the releases, so that a
+	defaultMaxWaiting = 10_000
+	// defaultMaxRefunds bounds the refunds under way, and the releases, so that a
 	// store that hangs holds back so many finished calls at most.
-	DefaultMaxRefunds = 1_000
-	// DefaultRefundTimeout bounds one refund or release, and so how much later an
+	defaultMaxRefunds = 1_000
+	// defaultRefundTimeout bounds one refund or release, and so how much later an
 	// answer ends because of it.
-	DefaultRefundTimeout = 100 * time.Millisecond
+	defaultRefundTimeout = 100 * time.Millisecond
 )
 
 // failureRetryAfter is what callers are told to wait when the checker failed:
@@ -58,13 +58,13 @@ type Options struct {
 	// delay that the limits ask for; negative none.
 	MaxWait time.Duration
 	// MaxWaiting bounds the calls that wait at a time; 0 means
-	// DefaultMaxWaiting. One more is given its hits back and denied.
+	// defaultMaxWaiting. One more is given its hits back and denied.
 	MaxWaiting int
 	// MaxRefunds bounds the refunds under way at a time, and the releases; 0 means
-	// DefaultMaxRefunds. One more refund is dropped and counted: what was charged
+	// defaultMaxRefunds. One more refund is dropped and counted: what was charged
 	// stays charged. One more release waits.
 	MaxRefunds int
-	// RefundTimeout bounds one refund or release; 0 means DefaultRefundTimeout.
+	// RefundTimeout bounds one refund or release; 0 means defaultRefundTimeout.
 	RefundTimeout time.Duration
 }
 
@@ -87,15 +87,15 @@ func New(o Options) (*Gate, error) {
 	}
 	switch {
 	case o.MaxWaiting < 0:
-		return nil, fmt.Errorf("MaxWaiting %d; hint: 0 is the default, %d", o.MaxWaiting, DefaultMaxWaiting)
+		return nil, fmt.Errorf("MaxWaiting %d; hint: 0 is the default, %d", o.MaxWaiting, defaultMaxWaiting)
 	case o.MaxRefunds < 0:
-		return nil, fmt.Errorf("MaxRefunds %d; hint: 0 is the default, %d", o.MaxRefunds, DefaultMaxRefunds)
+		return nil, fmt.Errorf("MaxRefunds %d; hint: 0 is the default, %d", o.MaxRefunds, defaultMaxRefunds)
 	case o.RefundTimeout < 0:
-		return nil, fmt.Errorf("RefundTimeout %v; hint: 0 is the default, %v", o.RefundTimeout, DefaultRefundTimeout)
+		return nil, fmt.Errorf("RefundTimeout %v; hint: 0 is the default, %v", o.RefundTimeout, defaultRefundTimeout)
 	}
-	o.MaxWaiting = cmp.Or(o.MaxWaiting, DefaultMaxWaiting)
-	o.MaxRefunds = cmp.Or(o.MaxRefunds, DefaultMaxRefunds)
-	o.RefundTimeout = cmp.Or(o.RefundTimeout, DefaultRefundTimeout)
+	o.MaxWaiting = cmp.Or(o.MaxWaiting, defaultMaxWaiting)
+	o.MaxRefunds = cmp.Or(o.MaxRefunds, defaultMaxRefunds)
+	o.RefundTimeout = cmp.Or(o.RefundTimeout, defaultRefundTimeout)
 	g := &Gate{
 		options:  o,
 		waiting:  make(chan struct{}, o.MaxWaiting),

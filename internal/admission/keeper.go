@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// MaxHeld bounds the calls whose holds are renewed at a time, at some half a
+	// maxHeld bounds the calls whose holds are renewed at a time, at some half a
 	// KiB each: 50 MiB. The slots of one more are its own until they end by their
 	// timeout; it releases them when it ends, as all do.
-	MaxHeld = 100_000
+	maxHeld = 100_000
 	// renewalsPerCall is how many calls are renewed by one call of the Checker.
 	renewalsPerCall = 100
 	// renewalTimeout bounds one call that renews. Nobody waits for it.
@@ -33,8 +33,8 @@ const (
 	// be: a store that is back may let others in about so soon.
 	releaseAgainEvery = time.Second
 	// maxEnded bounds the calls that have ended and are still to be released. They
-	// count towards MaxHeld. The slots of one more end by their timeout.
-	maxEnded = MaxHeld / 4
+	// count towards maxHeld. The slots of one more end by their timeout.
+	maxEnded = maxHeld / 4
 )
 
 // held is a call in flight that holds slots, or whose time counts. It has a copy of
@@ -98,7 +98,7 @@ func (k *keeper) keep(p *Pass, resp *headgate.Response) *held {
 	h.due, h.at = h.since.Add(h.every), notKept
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.mu.calls.Len() == MaxHeld {
+	if k.mu.calls.Len() == maxHeld {
 		k.counts.unrenewed.Add(1)
 		return h
 	}
@@ -306,7 +306,7 @@ func (k *keeper) releaseLater(h *held) {
 	h.due, h.at = now.Add(h.every), notKept
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if h.due.After(h.until) || k.mu.ended == maxEnded || k.mu.calls.Len() == MaxHeld {
+	if h.due.After(h.until) || k.mu.ended == maxEnded || k.mu.calls.Len() == maxHeld {
 		k.counts.releasesDropped.Add(1)
 		k.recycle(h)
 		return

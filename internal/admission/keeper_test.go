@@ -433,11 +433,11 @@ func TestTimeInFlightIsCharged(t *testing.T) {
 func TestMaxHeld(t *testing.T) {
 	g := newGate(t, Options{Checker: newLimiter(t, oneSlot)})
 	never := time.Now().Add(1000 * time.Hour)
-	for range MaxHeld {
+	for range maxHeld {
 		g.keeper.mu.calls.Push(&held{due: never, every: time.Hour})
 	}
 	p := admit(t, g, "ada")
-	if s := g.Stats(); !p.Response().Allowed || s.Unrenewed != 1 || s.Held != MaxHeld {
+	if s := g.Stats(); !p.Response().Allowed || s.Unrenewed != 1 || s.Held != maxHeld {
 		t.Errorf("%+v, stats %+v", p.Response(), s)
 	}
 	g.Release(t.Context(), p)

@@ -27,7 +27,7 @@ type Stats struct {
 	Refunded, RefundsDropped uint64
 	// Renewed counts renewals of what calls in flight hold, RenewalsFailed those
 	// that the Checker or the store did not do: they are tried again. Unrenewed
-	// counts calls that were too many to be renewed (MaxHeld).
+	// counts calls that were too many to be renewed (maxHeld).
 	Renewed, RenewalsFailed, Unrenewed uint64
 	// Released counts calls whose slots were freed when they had ended,
 	// ReleasesDropped those for which that failed for as long as these last, or

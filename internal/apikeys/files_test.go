@@ -81,7 +81,7 @@ func TestListKeepsWhatItHas(t *testing.T) {
 	}
 	for about, spoil := range map[string]func() error{
 		"a line that is none": func() error { return os.WriteFile(path, []byte(name+"\nabc123\n"), 0o600) },
-		"too large":           func() error { return os.Truncate(path, MaxListFile+1) },
+		"too large":           func() error { return os.Truncate(path, maxListFile+1) },
 		"gone":                func() error { return os.Remove(path) },
 	} {
 		if err := os.WriteFile(path, []byte(name+"\n"), 0o600); err != nil {

@@ -39,8 +39,8 @@ func (a Accounts) Known(name string) bool {
 // Unsure implements Known: before accounts are read, none is there.
 func (a Accounts) Unsure(string) bool { return a.Snapshot() == nil }
 
-// MaxListFile bounds a file of names: two million of them, in bytes.
-const MaxListFile = 64 << 20
+// maxListFile bounds a file of names: two million of them, in bytes.
+const maxListFile = 64 << 20
 
 // List knows the keys whose names stand in a file. Make one with LoadList. It is safe for
 // concurrent use.
@@ -77,7 +77,7 @@ func (l *List) Reload() (changed bool, err error) {
 	if l.names.Load() != nil && now == l.read {
 		return false, nil
 	}
-	data, err := regular.Read(l.path, MaxListFile)
+	data, err := regular.Read(l.path, maxListFile)
 	if err != nil {
 		return false, err
 	}

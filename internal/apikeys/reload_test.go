@@ -43,7 +43,7 @@ func TestLongList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(path, MaxListFile+1); err != nil {
+	if err := os.Truncate(path, maxListFile+1); err != nil {
 		t.Fatal(err)
 	}
 	if changed, err := l.Reload(); changed || err == nil || !strings.Contains(err.Error(), "more than") || !l.Known(h.APIKey("a")) {

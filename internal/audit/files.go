@@ -96,7 +96,7 @@ func OpenFiles(url string, o SinkOptions) (Sink, error) {
 	if err := tryDirectory(c.dir); err != nil {
 		return nil, fmt.Errorf("events in files: %w; hint: the directory must be writable for the user that Headgate runs as", err)
 	}
-	o.Buffer = cmp.Or(o.Buffer, DefaultBuffer)
+	o.Buffer = cmp.Or(o.Buffer, defaultBuffer)
 	s := &files{
 		name: "file://" + filepath.ToSlash(c.dir), buffer: o.Buffer, writer: fileWriter{c: c, node: fileNode(o.Node), number: rand.Uint32() / 2},
 		janitor: janitor{c: c, nudge: sleep.NewNudge()},

@@ -12,7 +12,7 @@ import (
 
 // Errors of followers.
 var (
-	ErrTooManyFollowers = fmt.Errorf("follow events: %d do already; hint: try again later", MaxFollowers)
+	ErrTooManyFollowers = fmt.Errorf("follow events: %d do already; hint: try again later", maxFollowers)
 	ErrClosed           = errors.New("follow events: no more come")
 )
 
@@ -57,7 +57,7 @@ type followers struct {
 }
 
 // Follow returns a Follower of the events that f chooses, from now on. The caller
-// closes it. ErrTooManyFollowers is for one more than MaxFollowers, ErrClosed for one
+// closes it. ErrTooManyFollowers is for one more than maxFollowers, ErrClosed for one
 // after Close.
 func (r *Recorder) Follow(f view.EventFilter) (*Follower, error) {
 	all := &r.followers
@@ -66,7 +66,7 @@ func (r *Recorder) Follow(f view.EventFilter) (*Follower, error) {
 	switch {
 	case all.closed:
 		return nil, ErrClosed
-	case len(all.list) >= MaxFollowers:
+	case len(all.list) >= maxFollowers:
 		return nil, ErrTooManyFollowers
 	}
 	follower := &Follower{

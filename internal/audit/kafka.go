@@ -152,7 +152,7 @@ func OpenKafka(url string, o SinkOptions) (Sink, error) {
 }
 
 func openKafka(c kafkaConfig, o SinkOptions, more ...kgo.Opt) (*kafka, error) {
-	o.Buffer = cmp.Or(o.Buffer, DefaultBuffer)
+	o.Buffer = cmp.Or(o.Buffer, defaultBuffer)
 	s := &kafka{
 		name:  "kafka://" + strings.Join(c.brokers, ",") + "/" + c.topic,
 		topic: c.topic, buffer: o.Buffer, timeout: c.timeout,

@@ -80,7 +80,7 @@ func (m *memory) page(events maker, matches func(*view.Event) bool, n int, curso
 }
 
 // Recent returns the latest n events that f chooses, of those that are remembered;
-// at most MaxPage, which 0 stands for. With the cursor of a page it returns those that
+// at most maxPage, which 0 stands for. With the cursor of a page it returns those that
 // are older than it, whatever has come since; ErrCursor is for any other cursor. Keys
 // are plain: see Redact.
 func (r *Recorder) Recent(f view.EventFilter, n int, cursor string) (view.Events, error) {
@@ -88,8 +88,8 @@ func (r *Recorder) Recent(f view.EventFilter, n int, cursor string) (view.Events
 	if !ok && cursor != "" {
 		return view.Events{}, ErrCursor
 	}
-	if n <= 0 || n > MaxPage {
-		n = MaxPage
+	if n <= 0 || n > maxPage {
+		n = maxPage
 	}
 	r.catchUp()
 	return r.memory.page(r.newMaker(), matcher(f, r.hasher), n, after), nil

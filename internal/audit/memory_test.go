@@ -282,7 +282,7 @@ func TestSinksOfAShortMemory(t *testing.T) {
 func TestTooManyFollowers(t *testing.T) {
 	b := newBench(t, Options{})
 	var all []*Follower
-	for range MaxFollowers {
+	for range maxFollowers {
 		f, err := b.Follow(view.EventFilter{})
 		if err != nil {
 			t.Fatal(err)

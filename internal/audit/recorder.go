@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// DefaultBuffer is how many events wait where nothing else is said.
-	DefaultBuffer = 1 << 16
-	// DefaultRemember is how many events are remembered where nothing else is said. At
+	// defaultBuffer is how many events wait where nothing else is said.
+	defaultBuffer = 1 << 16
+	// defaultRemember is how many events are remembered where nothing else is said. At
 	// 0.5 KiB each, and 6 KiB at most, they are 2 to 24 MiB.
-	DefaultRemember = 4096
-	// MaxPage is the most events of one page.
-	MaxPage = 1000
-	// MaxFollowers is how many may follow at one time.
-	MaxFollowers = 64
+	defaultRemember = 4096
+	// maxPage is the most events of one page.
+	maxPage = 1000
+	// maxFollowers is how many may follow at one time.
+	maxFollowers = 64
 )
 
 const (
@@ -52,10 +52,10 @@ type Options struct {
 	Node string
 	// Sample is the share of ordinary allowed requests that become events, from 0 to 1.
 	Sample float64
-	// Buffer bounds the decisions that wait for Run; 0 means DefaultBuffer, and fewer
+	// Buffer bounds the decisions that wait for Run; 0 means defaultBuffer, and fewer
 	// than 4 mean 4. One takes 0.5 KiB, 6 KiB at most.
 	Buffer int
-	// Remember is how many events stay in memory; 0 means DefaultRemember.
+	// Remember is how many events stay in memory; 0 means defaultRemember.
 	Remember int
 	// PlainKeys has sinks get keys and addresses as they are. Else they get what Redact
 	// returns.
@@ -106,8 +106,8 @@ var _ headgate.Recorder = (*Recorder)(nil)
 
 // New returns a Recorder. Nothing becomes of what it is told before Run.
 func New(o Options) *Recorder {
-	o.Buffer = cmp.Or(o.Buffer, DefaultBuffer)
-	o.Remember = cmp.Or(o.Remember, DefaultRemember)
+	o.Buffer = cmp.Or(o.Buffer, defaultBuffer)
+	o.Remember = cmp.Or(o.Remember, defaultRemember)
 	if o.Hasher == nil {
 		o.Hasher = keyname.Random()
 	}

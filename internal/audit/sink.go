@@ -56,7 +56,7 @@ func (b *Batch) line(i int) []byte {
 type SinkOptions struct {
 	// Node names this node: Options.Node.
 	Node string
-	// Buffer bounds the events that wait to be written; 0 means DefaultBuffer. When
+	// Buffer bounds the events that wait to be written; 0 means defaultBuffer. When
 	// more come they count as failed.
 	Buffer int
 	// Via, when not nil, returns what makes connections to brokers in the place of dial,

@@ -18,7 +18,7 @@ const TokenPrefix = "hgct_"
 // NewToken makes a token and the lines of it for the file. The token itself is kept
 // nowhere.
 func NewToken(name string, rights []string, expires time.Time) (token, lines string, err error) {
-	if err := errors.Join(tokenfile.CheckName(name), CheckRights(rights)); err != nil {
+	if err := errors.Join(tokenfile.CheckName(name), checkRights(rights)); err != nil {
 		return "", "", err
 	}
 	token = tokenfile.New(TokenPrefix)
@@ -172,7 +172,7 @@ func (g *grants) caller(name string) (*Caller, error) {
 	}
 	set, err := parseRights(g.Rights)
 	if err == nil && set == 0 {
-		err = CheckRights(nil)
+		err = checkRights(nil)
 	}
 	if err != nil {
 		return nil, err

@@ -54,8 +54,8 @@ func parseRights(names []string) (s rights, err error) {
 	return s, nil
 }
 
-// CheckRights refuses names that are of no right, and an empty list.
-func CheckRights(names []string) error {
+// checkRights refuses names that are of no right, and an empty list.
+func checkRights(names []string) error {
 	s, err := parseRights(names)
 	if err == nil && s == 0 {
 		err = errors.New("no rights; hint: rights: [check]")

@@ -57,9 +57,9 @@ func (h *Head) signed(keys *signing.Verifier) error {
 	}
 }
 
-// MaxHeads bounds the heads that a log is held against, for versions that differ: one an
+// maxHeads bounds the heads that a log is held against, for versions that differ: one an
 // hour for a hundred years, in 150 MB.
-const MaxHeads = 1 << 20
+const maxHeads = 1 << 20
 
 // Heads are what a log was held to be. The zero value has none, and is ready for use.
 type Heads struct {
@@ -107,8 +107,8 @@ func (a *Heads) add(h *Head, keys *signing.Verifier) error {
 		return fmt.Errorf("%w: a head at version %d, which no log has", ErrNotWhole, h.Version)
 	case ok && before != h.Hash:
 		return fmt.Errorf("%w: two heads at version %d are of different logs", ErrNotWhole, h.Version)
-	case !ok && len(a.hashes) == MaxHeads:
-		return fmt.Errorf("more than %d heads; hint: leave old ones out, a later one is of all changes before it", MaxHeads)
+	case !ok && len(a.hashes) == maxHeads:
+		return fmt.Errorf("more than %d heads; hint: leave old ones out, a later one is of all changes before it", maxHeads)
 	}
 	a.hashes[h.Version], a.last = h.Hash, max(a.last, h.Version)
 	return nil

@@ -12,15 +12,15 @@ import (
 	"github.com/headgate/headgate/rules"
 )
 
-// MaxPerMinute bounds the lines of all rules in a minute, and Options.PerMinute.
-const MaxPerMinute = 1000
+// maxPerMinute bounds the lines of all rules in a minute, and Options.PerMinute.
+const maxPerMinute = 1000
 
 // Options configures a Log.
 type Options struct {
 	// Logger gets the lines, at level info; required.
 	Logger *slog.Logger
 	// PerMinute is the number of denials of one rule that are logged in a minute, at
-	// most MaxPerMinute; 0 logs none.
+	// most maxPerMinute; 0 logs none.
 	PerMinute int
 	// Hasher names keys; nil is keyname.Random.
 	Hasher *keyname.Hasher
@@ -54,12 +54,12 @@ func New(o Options) *Log {
 		o.Hasher = keyname.Random()
 	}
 	l := &Log{
-		perMinute:     uint32(min(max(o.PerMinute, 0), MaxPerMinute)),
+		perMinute:     uint32(min(max(o.PerMinute, 0), maxPerMinute)),
 		hasher:        o.Hasher,
 		configVersion: o.ConfigVersion,
 		writer:        writer{handler: o.Logger.Handler()},
 	}
-	l.left.Store(MaxPerMinute)
+	l.left.Store(maxPerMinute)
 	l.rules.Store(&table{caller: new(budget), other: new(budget)})
 	return l
 }
@@ -147,7 +147,7 @@ func (l *Log) endMinute() {
 		time.AfterFunc(time.Minute, func() {
 			l.ends.Store(false)
 			l.minute.Add(1)
-			l.left.Store(MaxPerMinute)
+			l.left.Store(maxPerMinute)
 		})
 	}
 }

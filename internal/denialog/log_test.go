@@ -286,7 +286,7 @@ func TestBudgetOfAllRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var yaml strings.Builder
 		yaml.WriteString("domain: d\ndescriptors:\n")
-		for i := range MaxPerMinute + 500 {
+		for i := range maxPerMinute + 500 {
 			fmt.Fprintf(&yaml, "- {key: k%d, rate_limit: {unit: hour, requests_per_unit: 1}}\n", i)
 		}
 		set := load(t, yaml.String())
@@ -298,7 +298,7 @@ func TestBudgetOfAllRules(t *testing.T) {
 				log.Decided(req, resp, 0)
 				written += len(out.lines(t))
 			}
-			if written != MaxPerMinute {
+			if written != maxPerMinute {
 				t.Errorf("%d lines in a minute", written)
 			}
 			time.Sleep(time.Minute)
@@ -442,7 +442,7 @@ func (s *stuck) Write(p []byte) (int, error) {
 func TestReaderThatIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &stuck{free: make(chan struct{})}
-		log := New(Options{Logger: slog.New(slog.NewJSONHandler(out, nil)), PerMinute: MaxPerMinute, Hasher: keyname.Random()})
+		log := New(Options{Logger: slog.New(slog.NewJSONHandler(out, nil)), PerMinute: maxPerMinute, Hasher: keyname.Random()})
 		req, resp := deny(nil, "a")
 		log.Decided(req, resp, 0)
 		synctest.Wait() // one line is being written

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// MaxAway bounds the things that a report names as away.
-const MaxAway = 64
+// maxAway bounds the things that a report names as away.
+const maxAway = 64
 
 // Away is something that was away during a drill: a server of a store, the database, a sink
 // of events.
@@ -41,7 +41,7 @@ func (a *Absences) Look(lasted, ended time.Duration, away map[string]bool) {
 	for name, is := range away {
 		seen := a.known[name]
 		switch {
-		case seen == nil && !is, seen == nil && len(a.known) == MaxAway:
+		case seen == nil && !is, seen == nil && len(a.known) == maxAway:
 		case seen == nil:
 			a.known[name] = &Away{Name: name, Times: 1, AfterMS: lasted.Milliseconds(), Still: true}
 		case is && seen.Still:

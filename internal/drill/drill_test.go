@@ -173,11 +173,11 @@ func TestN6Absences(t *testing.T) {
 	if got := a.List(); !slices.Equal(got, want) || !a.Any() {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	for i := range 2 * MaxAway {
+	for i := range 2 * maxAway {
 		a.Look(9*s, 6*s, map[string]bool{strings.Repeat("x", i+1): true})
 	}
-	if got := len(a.List()); got != MaxAway {
-		t.Errorf("%d are known, want %d", got, MaxAway)
+	if got := len(a.List()); got != maxAway {
+		t.Errorf("%d are known, want %d", got, maxAway)
 	}
 }
 
@@ -247,7 +247,7 @@ func FuzzParseReport(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(r.Away) > MaxAway || !line(r.Node, MaxName) || len(r.Latency.Buckets) > len(LatencyBounds)+1 {
+		if len(r.Away) > maxAway || !line(r.Node, MaxName) || len(r.Latency.Buckets) > len(latencyBounds)+1 {
 			t.Fatalf("%+v", r)
 		}
 		Sum(&Order{ID: r.ID, LastsMS: 1}, noon, []Report{*r, *r})

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// MaxReport bounds a report as JSON, in bytes.
-const MaxReport = 64 << 10
+// maxReport bounds a report as JSON, in bytes.
+const maxReport = 64 << 10
 
 // Counts are what became of requests. Each counts in one of Store, Reserve, Local, Open,
 // Passed and Failed.
@@ -64,7 +64,7 @@ type Latency struct {
 	P50 int64 `json:"p50_us"`
 	P99 int64 `json:"p99_us"`
 	Max int64 `json:"max_us"`
-	// Buckets has how many took up to each of LatencyBounds and more than the one before,
+	// Buckets has how many took up to each of latencyBounds and more than the one before,
 	// and last those that took more than all, so that those of several nodes can be added.
 	Buckets []uint64 `json:"buckets"`
 }
@@ -103,7 +103,7 @@ type Report struct {
 
 // ParseReport reads the report of a node, which others have written.
 func ParseReport(data []byte) (*Report, error) {
-	if len(data) > MaxReport {
+	if len(data) > maxReport {
 		return nil, errors.New("a report of a drill that is too long")
 	}
 	r := new(Report) // fields that a newer node adds are none of ours
@@ -115,7 +115,7 @@ func ParseReport(data []byte) (*Report, error) {
 		return nil, errors.New("a report of a drill: not one line of text")
 	case !slices.Contains([]State{Running, Healing, Done, Apart}, r.State):
 		return nil, fmt.Errorf("a report of a drill: state %.40q is none", string(r.State))
-	case len(r.Away) > MaxAway || len(r.Latency.Buckets) > len(LatencyBounds)+1:
+	case len(r.Away) > maxAway || len(r.Latency.Buckets) > len(latencyBounds)+1:
 		return nil, errors.New("a report of a drill: too many rows")
 	}
 	for i := range r.Away {
@@ -197,9 +197,9 @@ func (l *Latency) measure() {
 // below returns the upper end of the bucket in which the one of that rank is, from 1 on.
 func (l *Latency) below(rank uint64) int64 {
 	var seen uint64
-	for i, n := range l.Buckets[:min(len(l.Buckets), len(LatencyBounds))] {
+	for i, n := range l.Buckets[:min(len(l.Buckets), len(latencyBounds))] {
 		if seen += n; rank > 0 && seen >= rank {
-			return LatencyBounds[i].Microseconds()
+			return latencyBounds[i].Microseconds()
 		}
 	}
 	return 0

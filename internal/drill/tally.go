@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// LatencyBounds are the upper ends of the buckets of Latency.
-var LatencyBounds = [...]time.Duration{
+// latencyBounds are the upper ends of the buckets of Latency.
+var latencyBounds = [...]time.Duration{
 	50 * time.Microsecond, 100 * time.Microsecond, 200 * time.Microsecond, 500 * time.Microsecond,
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
@@ -30,7 +30,7 @@ const (
 type Tally struct {
 	by      [ByNobody + 1]struct{ admitted, denied atomic.Uint64 }
 	panics  atomic.Uint64
-	buckets [len(LatencyBounds) + 1]atomic.Uint64
+	buckets [len(latencyBounds) + 1]atomic.Uint64
 	longest atomic.Int64 // microseconds
 }
 
@@ -42,7 +42,7 @@ func (t *Tally) Note(by By, admitted bool, took time.Duration) {
 	} else {
 		t.by[by].denied.Add(1)
 	}
-	bucket, _ := slices.BinarySearch(LatencyBounds[:], took)
+	bucket, _ := slices.BinarySearch(latencyBounds[:], took)
 	t.buckets[bucket].Add(1)
 	for us := took.Microseconds(); ; {
 		longest := t.longest.Load()

@@ -37,7 +37,7 @@ type Excerpt struct {
 // in characters. A column behind the end of the line is that end. It is the zero value where
 // there is no such line, and where nothing but white space stands in it.
 func Of(text []byte, line, column int) Excerpt {
-	found, ok := Line(text, line)
+	found, ok := lineAt(text, line)
 	if !ok || len(bytes.TrimSpace(found)) == 0 {
 		return Excerpt{}
 	}
@@ -182,8 +182,8 @@ func join(list []cell) string {
 // ends are what lines of YAML end with. A carriage return takes a line feed after it with it.
 const ends = "\r\n\u0085\u2028\u2029"
 
-// Line returns a line of a text, counted from 1, without its end; false if there is none.
-func Line(text []byte, number int) (line []byte, ok bool) {
+// lineAt returns a line of a text, counted from 1, without its end; false if there is none.
+func lineAt(text []byte, number int) (line []byte, ok bool) {
 	for n := 1; n <= number; n++ {
 		end := bytes.IndexAny(text, ends)
 		switch {

@@ -26,7 +26,7 @@ const (
 var answerFields = [...]string{
 	policyField, rateLimitField, limitField, remainingField, resetField,
 	xLimitField, xRemainingField, xResetField, retryAfterField, cacheField,
-	warningField, ChallengeField, "Content-Type", "Content-Length",
+	warningField, challengeField, "Content-Type", "Content-Length",
 }
 
 // Field is one header field.

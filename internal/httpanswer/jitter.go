@@ -12,18 +12,18 @@ import (
 const maxJitter = time.Minute
 
 const (
-	// DefaultShare is the Share of a Jitter where nobody says otherwise.
-	DefaultShare = 0.1
-	// ExactRetry stands for a Share of 0 where 0 stands for DefaultShare.
+	// defaultShare is the Share of a Jitter where nobody says otherwise.
+	defaultShare = 0.1
+	// ExactRetry stands for a Share of 0 where 0 stands for defaultShare.
 	ExactRetry = -1
 )
 
 // ShareOf returns the Share of a Jitter that a library's option means, whose zero value is
-// DefaultShare: a crowd is spread unless somebody says that it is not.
+// defaultShare: a crowd is spread unless somebody says that it is not.
 func ShareOf(option float64) float64 {
 	switch option {
 	case 0:
-		return DefaultShare
+		return defaultShare
 	case ExactRetry:
 		return 0
 	}

@@ -15,8 +15,8 @@ const (
 	// should slow down: a List of names of limits with the threshold,
 	// "writes";percent=80.
 	warningField = "X-RateLimit-Warning"
-	// ChallengeField tells whatever serves a request what to ask of its client.
-	ChallengeField = "X-RateLimit-Challenge"
+	// challengeField tells whatever serves a request what to ask of its client.
+	challengeField = "X-RateLimit-Challenge"
 )
 
 // maxSoft bounds the soft limits that one answer tells of.
@@ -89,7 +89,7 @@ func AppendUpstream(dst []Field, resp *headgate.Response) []Field {
 			continue
 		}
 		if challenges = append(challenges, soft.Challenge); len(challenges) == 1 {
-			dst = append(dst, Field{ChallengeField, soft.Challenge})
+			dst = append(dst, Field{challengeField, soft.Challenge})
 			continue
 		}
 		dst[len(dst)-1].Value += ", " + soft.Challenge
@@ -111,7 +111,7 @@ func upstreamName(soft *rules.Soft) string {
 	case soft.Action == rules.Degrade:
 		return soft.Header
 	case soft.Action == rules.Challenge:
-		return ChallengeField
+		return challengeField
 	}
 	return ""
 }
@@ -132,14 +132,14 @@ type upstreamOf struct {
 }
 
 // Of returns the names that rules use, each once. Of rules that are not known, nil,
-// that is ChallengeField alone.
+// that is challengeField alone.
 func (u *UpstreamNames) Of(set *rules.Set) []string {
 	if last := u.last.Load(); last != nil && last.set == set {
 		return last.names
 	}
 	of := &upstreamOf{set: set}
 	if set == nil {
-		of.names = []string{u.Spell(ChallengeField)}
+		of.names = []string{u.Spell(challengeField)}
 	} else {
 		for _, r := range set.Rules() {
 			name := u.Spell(upstreamName(r.Soft))

@@ -99,7 +99,7 @@ func TestAllPathsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	served := []string{DocumentPath}
+	served := []string{documentPath}
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		if !ok {

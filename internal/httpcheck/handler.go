@@ -87,7 +87,7 @@ func NewHandler(o Options) (http.Handler, error) {
 		mux.HandleFunc("/v1/cancel", served.cancel)
 	}
 	mux.HandleFunc("/healthcheck", h.health)
-	mux.HandleFunc(DocumentPath, h.describe)
+	mux.HandleFunc(documentPath, h.describe)
 	if o.JSON != nil {
 		mux.Handle("/json", h.sameSite(o.JSON))
 	}
@@ -360,7 +360,7 @@ func (h *handler) health(w http.ResponseWriter, _ *http.Request) {
 func notFound(w http.ResponseWriter, r *http.Request) {
 	writeProblem(w, problem{
 		status: http.StatusNotFound, detail: "nothing is served at " + strictjson.Quoted(r.URL.Path),
-		hint: "POST /v1/check, /ratelimit/check, /v1/renew, /v1/release, /v1/reserve, /v1/commit, /v1/cancel, /json; GET /healthcheck, " + DocumentPath,
+		hint: "POST /v1/check, /ratelimit/check, /v1/renew, /v1/release, /v1/reserve, /v1/commit, /v1/cancel, /json; GET /healthcheck, " + documentPath,
 	})
 }
 

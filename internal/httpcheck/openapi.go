@@ -86,7 +86,7 @@ func pathObjects() openapi.Schema {
 		"/healthcheck": {ID: "health", Summary: "Say whether to send traffic here", Answers: map[int]openapi.Answer{
 			http.StatusOK: {About: "OK.", Content: words}, http.StatusInternalServerError: {About: "Why not.", Content: words},
 		}},
-		DocumentPath: {ID: "getOpenAPI", Summary: "Read this document", Answers: map[int]openapi.Answer{
+		documentPath: {ID: "getOpenAPI", Summary: "Read this document", Answers: map[int]openapi.Answer{
 			http.StatusOK: {About: "The document.", Content: map[string]openapi.Schema{mediaJSON: {"type": "object"}}},
 		}},
 	} {
@@ -123,8 +123,8 @@ func answerSchema(of any) openapi.Schema {
 	return components.Of(of)
 }
 
-// DocumentPath is where the OpenAPI document is.
-const DocumentPath = "/v1/openapi.json"
+// documentPath is where the OpenAPI document is.
+const documentPath = "/v1/openapi.json"
 
 // describe serves the document. It holds nothing that a stranger may not know.
 func (h *handler) describe(w http.ResponseWriter, r *http.Request) {

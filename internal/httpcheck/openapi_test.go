@@ -25,7 +25,7 @@ const hintUpdate = "hint: go test ./internal/httpcheck -run TestOpenAPI -update"
 // TestOpenAPI: the committed document is the one that is served.
 func TestOpenAPI(t *testing.T) {
 	w := httptest.NewRecorder()
-	documented(t).ServeHTTP(w, httptest.NewRequest(http.MethodGet, DocumentPath, nil))
+	documented(t).ServeHTTP(w, httptest.NewRequest(http.MethodGet, documentPath, nil))
 	if *update {
 		if err := os.WriteFile("openapi.json", w.Body.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
@@ -42,7 +42,7 @@ func TestOpenAPI(t *testing.T) {
 		t.Errorf("there is no %q", refs)
 	}
 	w = httptest.NewRecorder()
-	documented(t).ServeHTTP(w, httptest.NewRequest(http.MethodPost, DocumentPath, nil))
+	documented(t).ServeHTTP(w, httptest.NewRequest(http.MethodPost, documentPath, nil))
 	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") == "" {
 		t.Errorf("POST: %d", w.Code)
 	}

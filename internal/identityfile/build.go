@@ -72,7 +72,7 @@ func (c *clientIP) options() (identity.ClientIPOptions, error) {
 	}, "peer, x_forwarded_for, forwarded or header"); err != nil {
 		return o, fmt.Errorf("source: %w", err)
 	}
-	if o.Trusted, err = ParseNetworks(c.Trusted); err != nil {
+	if o.Trusted, err = parseNetworks(c.Trusted); err != nil {
 		return o, fmt.Errorf("trusted: %w", err)
 	}
 	if c.LocalPeer != "" {
@@ -83,9 +83,9 @@ func (c *clientIP) options() (identity.ClientIPOptions, error) {
 	return o, nil
 }
 
-// ParseNetworks reads networks such as 10.0.0.0/8; an address alone is the network
+// parseNetworks reads networks such as 10.0.0.0/8; an address alone is the network
 // of that address.
-func ParseNetworks(texts []string) ([]netip.Prefix, error) {
+func parseNetworks(texts []string) ([]netip.Prefix, error) {
 	var networks []netip.Prefix
 	for _, text := range texts {
 		if addr, err := netip.ParseAddr(text); err == nil {

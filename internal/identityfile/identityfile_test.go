@@ -108,7 +108,7 @@ func TestLoadMakesDescriptors(t *testing.T) {
 }
 
 func TestLoadWithoutFile(t *testing.T) {
-	proxies, err := ParseNetworks([]string{"10.0.0.0/8"})
+	proxies, err := parseNetworks([]string{"10.0.0.0/8"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -285,7 +285,7 @@ func (r *gatewayRule) way(start entry, selector *yaml.Node) {
 		at.rule.limits = append(at.rule.limits, r.out.limits...)
 		return
 	}
-	if r.tree.rules <= MaxRules {
+	if r.tree.rules <= maxRules {
 		r.owners[r.tree.at(way)] = r.policy
 	}
 }

@@ -28,19 +28,19 @@ const (
 const (
 	// MaxInput bounds the bytes of the file that is read.
 	MaxInput = rulefile.MaxFileSize
-	// MaxRules bounds the descriptors with limits that are written.
-	MaxRules = 10_000
-	// MaxNotes bounds what is listed as not carried over; the last note then says how
+	// maxRules bounds the descriptors with limits that are written.
+	maxRules = 10_000
+	// maxNotes bounds what is listed as not carried over; the last note then says how
 	// many more there are.
-	MaxNotes = 1_000
+	maxNotes = 1_000
 )
 
-// DefaultDomain is the domain of rules whose source has no such thing.
-const DefaultDomain = "api"
+// defaultDomain is the domain of rules whose source has no such thing.
+const defaultDomain = "api"
 
 // Options say how a file is imported. The zero value is usable.
 type Options struct {
-	// Domain is the domain of the rules, "" for DefaultDomain. Files of
+	// Domain is the domain of the rules, "" for defaultDomain. Files of
 	// envoyproxy/ratelimit have their own, and take none here.
 	Domain string
 	// AsIs leaves a file of envoyproxy/ratelimit as it is, for --compat envoy; only its
@@ -110,7 +110,7 @@ func Import(source Source, file rulefile.File, o Options) (*Result, error) {
 	if !ok {
 		return nil, fmt.Errorf("unknown source %q", source)
 	}
-	r := &reader{data: file.Data, tree: tree{domain: cmp.Or(o.Domain, DefaultDomain)}}
+	r := &reader{data: file.Data, tree: tree{domain: cmp.Or(o.Domain, defaultDomain)}}
 	if err := read(r); err != nil {
 		return nil, yamlfile.In(file.Name, err)
 	}
@@ -122,7 +122,7 @@ type reader struct {
 	data  []byte
 	tree  tree
 	notes []Note
-	more  int // notes beyond MaxNotes
+	more  int // notes beyond maxNotes
 }
 
 // note says that what stands on a line is not carried over.
@@ -139,7 +139,7 @@ func (r *reader) add(n Note) {
 	n.What = short(n.What)
 	switch {
 	case slices.Contains(r.notes, n):
-	case len(r.notes) < MaxNotes:
+	case len(r.notes) < maxNotes:
 		r.notes = append(r.notes, n)
 	default:
 		r.more++
@@ -167,8 +167,8 @@ func (r *reader) result(source Source, name string) (*Result, error) {
 	if r.tree.rules == 0 {
 		return nil, yamlfile.In(name, &NothingError{r.notes})
 	}
-	if r.tree.rules > MaxRules {
-		return nil, yamlfile.In(name, fmt.Errorf("more than %d descriptors with limits; hint: split it", MaxRules))
+	if r.tree.rules > maxRules {
+		return nil, yamlfile.In(name, fmt.Errorf("more than %d descriptors with limits; hint: split it", maxRules))
 	}
 	text, err := r.tree.write(source, r.notes)
 	if err != nil {

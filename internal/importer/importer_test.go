@@ -175,7 +175,7 @@ func TestNginxDump(t *testing.T) {
 func TestTooManyRules(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("http {\n limit_req_zone $remote_addr zone=a:1m rate=1r/s;\n server {\n")
-	for i := range MaxRules + 1 {
+	for i := range maxRules + 1 {
 		fmt.Fprintf(&b, "location = /%d { limit_req zone=a; }\n", i)
 	}
 	b.WriteString("}}")
@@ -202,7 +202,7 @@ func TestNoRuleHidesAnother(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		route := result.Set.Domain(DefaultDomain).Root.Children[0]
+		route := result.Set.Domain(defaultDomain).Root.Children[0]
 		if len(route.Children) != 2 || route.Children[1].Key != want {
 			t.Errorf("%s: the second rule is not below %s:\n%s", second, want, result.Rules)
 		}

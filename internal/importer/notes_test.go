@@ -13,7 +13,7 @@ func TestNotesAreBounded(t *testing.T) {
 	for beyond, want := range []string{"", "1 more things are not carried over", "2 more things are not carried over"} {
 		var b strings.Builder
 		b.WriteString("limit_req_zone $remote_addr zone=a:1m rate=1r/s;\nlimit_req zone=a;\n")
-		for i := range MaxNotes + beyond {
+		for i := range maxNotes + beyond {
 			fmt.Fprintf(&b, "limit_rate %d;\n", i)
 		}
 		result, err := Import(Nginx, rulefile.File{Name: "f", Data: []byte(b.String())}, Options{})

@@ -121,8 +121,8 @@ func (t *tree) at(way []entry) *node {
 // limit adds limits to what a way leads to. It reports false when something limits it
 // already: the caller then says so.
 func (t *tree) limit(way []entry, r rule) bool {
-	if t.rules >= MaxRules {
-		t.rules = MaxRules + 1 // too many: the import is refused, and need not go on
+	if t.rules >= maxRules {
+		t.rules = maxRules + 1 // too many: the import is refused, and need not go on
 		return true
 	}
 	n := t.at(way)

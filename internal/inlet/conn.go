@@ -37,7 +37,7 @@ func (c *conn) handshake() error {
 		return nil
 	}
 	c.shake.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), HandshakeTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
 		defer cancel()
 		if err := c.tls.HandshakeContext(ctx); err != nil {
 			c.fail(err)

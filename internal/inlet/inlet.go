@@ -16,9 +16,9 @@ import (
 	"github.com/headgate/headgate/internal/h2guard"
 )
 
-// HandshakeTimeout bounds a handshake of TLS: more than a phone on a bad line needs, and
+// handshakeTimeout bounds a handshake of TLS: more than a phone on a bad line needs, and
 // all that a connection can have before it has shown anything.
-const HandshakeTimeout = 10 * time.Second
+const handshakeTimeout = 10 * time.Second
 
 // Options configures a Listener. The zero value passes connections through, under guard.
 type Options struct {

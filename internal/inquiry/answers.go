@@ -79,10 +79,10 @@ func (q *inquiry) believe(a *Answer) bool {
 // split returns an answer as notices: the number of the part and of all, the name of the node, a line feed, and
 // so much of the rest.
 func split(node string, body []byte) (notices [][]byte) {
-	of := max((len(body)+MaxAnswer-1)/MaxAnswer, 1)
+	of := max((len(body)+maxAnswer-1)/maxAnswer, 1)
 	for i := range of {
 		head := fmt.Sprintf("%d %d %s\n", i, of, node)
-		notices = append(notices, append([]byte(head), body[i*MaxAnswer:min((i+1)*MaxAnswer, len(body))]...))
+		notices = append(notices, append([]byte(head), body[i*maxAnswer:min((i+1)*maxAnswer, len(body))]...))
 	}
 	return notices
 }
@@ -117,5 +117,5 @@ func parse(notice []byte, number int) (a Answer, of int, ok bool) {
 		return a, 0, false
 	}
 	of, err := strconv.Atoi(words[1])
-	return Answer{Node: words[2], Body: slices.Clone(body)}, of, err == nil && of > 0 && of <= MaxParts
+	return Answer{Node: words[2], Body: slices.Clone(body)}, of, err == nil && of > 0 && of <= maxParts
 }

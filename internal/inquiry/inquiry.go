@@ -27,14 +27,14 @@ const (
 	// board is the name of the board of questions, and nameLength that of the name of a question in
 	// letters, which is the name of the board of its answers too.
 	board, nameLength = "asked", 16
-	// MaxWait is how long answers are waited for.
-	MaxWait = 5 * time.Second
-	// MaxAnswer bounds an answer of one part in bytes: the name of the node has the rest of its notice.
-	MaxAnswer = store.MaxNotice - maxName - maxHead
+	// maxWait is how long answers are waited for.
+	maxWait = 5 * time.Second
+	// maxAnswer bounds an answer of one part in bytes: the name of the node has the rest of its notice.
+	maxAnswer = store.MaxNotice - maxName - maxHead
 	maxName   = 1 << 10
 	maxHead   = 16
-	// MaxParts bounds the parts of an answer, and maxNotices those of all answers: a board holds 256.
-	MaxParts   = 16
+	// maxParts bounds the parts of an answer, and maxNotices those of all answers: a board holds 256.
+	maxParts   = 16
 	maxNotices = 200
 	// lookEvery is how often questions are looked for, and busyEvery how often for busyFor after one.
 	lookEvery, busyEvery, busyFor = time.Second, 250 * time.Millisecond, time.Minute
@@ -46,7 +46,7 @@ const (
 	// what is there.
 	gatherFirst, gatherLast = 100 * time.Millisecond, 800 * time.Millisecond
 	// lastFor is how long questions and answers are up at most.
-	lastFor = 2 * MaxWait
+	lastFor = 2 * maxWait
 	// callTimeout bounds one call of the store.
 	callTimeout = time.Second
 	// maxQuestions bounds those that are answered in one look; the others have their turn in the next.
@@ -64,7 +64,7 @@ type Question struct {
 	Kind string `json:"kind"`
 	// Node is the name of the node that is to answer; "": all.
 	Node string `json:"node,omitempty"`
-	// Parts is how many times MaxAnswer an answer may have; 0 is 1.
+	// Parts is how many times maxAnswer an answer may have; 0 is 1.
 	Parts int `json:"parts,omitempty"`
 	// Body is the rest of the question.
 	Body json.RawMessage `json:"body"`
@@ -77,7 +77,7 @@ type Question struct {
 
 // Room is how many bytes an answer may have.
 func (q *Question) Room() int {
-	room := min(max(q.Parts, 1), MaxParts) * MaxAnswer
+	room := min(max(q.Parts, 1), maxParts) * maxAnswer
 	if q.Sealed {
 		room -= sealOverhead
 	}
@@ -85,7 +85,7 @@ func (q *Question) Room() int {
 }
 
 // PartsFor returns how many parts each answer may have where so many nodes answer.
-func PartsFor(nodes int) int { return min(max(maxNotices/max(nodes, 1), 1), MaxParts) }
+func PartsFor(nodes int) int { return min(max(maxNotices/max(nodes, 1), 1), maxParts) }
 
 // Answer is what a node has answered.
 type Answer struct {
@@ -130,7 +130,7 @@ type Desk struct {
 func New(o Options) *Desk { return &Desk{Options: o, own: map[string]bool{}} }
 
 // Ask asks the nodes of these names, a name as often as it has nodes, and returns what they have answered as soon
-// as all have, or have said that they do not share the secret. There are fewer where MaxWait or ctx ends before. The
+// as all have, or have said that they do not share the secret. There are fewer where maxWait or ctx ends before. The
 // error says that the store does not let answers be read, or that answers of others are there, which may have taken the
 // place of those that are missing.
 func (d *Desk) Ask(ctx context.Context, q Question, nodes []string) ([]Answer, error) {
@@ -145,7 +145,7 @@ func (d *Desk) Ask(ctx context.Context, q Question, nodes []string) ([]Answer, e
 	if err != nil {
 		return nil, fmt.Errorf("ask the other nodes: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, MaxWait)
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	d.asks(name, true)
 	defer d.asks(name, false)

@@ -172,14 +172,14 @@ func TestWhoAnswers(t *testing.T) {
 func TestAnswersInParts(t *testing.T) {
 	f := newFleet(t, "a", "b")
 	q := Question{Kind: "full", Parts: 3}
-	if said := f.asked(f.desks[0], q, "b"); len(said) != 1 || said[0] != "b: "+strings.Repeat("b", 3*MaxAnswer) {
+	if said := f.asked(f.desks[0], q, "b"); len(said) != 1 || said[0] != "b: "+strings.Repeat("b", 3*maxAnswer) {
 		t.Errorf("%d answers", len(said))
 	}
 	notices := map[string][]byte{}
-	for i, part := range split("x y", make([]byte, 2*MaxAnswer)) {
+	for i, part := range split("x y", make([]byte, 2*maxAnswer)) {
 		notices[fmt.Sprintf("id/%d", i)] = part
 	}
-	if got := whole(notices); len(got) != 1 || got[0].Node != "x y" || len(got[0].Body) != 2*MaxAnswer {
+	if got := whole(notices); len(got) != 1 || got[0].Node != "x y" || len(got[0].Body) != 2*maxAnswer {
 		t.Errorf("%d answers", len(got))
 	}
 	for name, other := range map[string]string{"missing": "", "another node": "1 2 z\n", "another number": "0 2 x y\n", "another count": "1 3 x y\n"} {
@@ -260,8 +260,8 @@ func TestStoreThatIsAway(t *testing.T) {
 
 // An answer has room for the parts that are asked for, within bounds, whatever the question says.
 func TestRoom(t *testing.T) {
-	for parts, want := range map[int]int{-1: 1, 0: 1, 1: 1, 3: 3, MaxParts: MaxParts, MaxParts + 1: MaxParts, 1 << 40: MaxParts} {
-		if got := (&Question{Parts: parts}).Room(); got != want*MaxAnswer {
+	for parts, want := range map[int]int{-1: 1, 0: 1, 1: 1, 3: 3, maxParts: maxParts, maxParts + 1: maxParts, 1 << 40: maxParts} {
+		if got := (&Question{Parts: parts}).Room(); got != want*maxAnswer {
 			t.Errorf("%d parts: %d bytes", parts, got)
 		}
 	}

@@ -57,7 +57,7 @@ func TestSealedQuestions(t *testing.T) {
 	if len(said) != 1 || said[0] != "b: b says\n<x>\u00e9" {
 		t.Errorf("%q", said)
 	}
-	if said := f.asked(f.desks[0], Question{Kind: "full", Parts: 3, Sealed: true}, "b"); len(said[0]) != len("b: ")+3*MaxAnswer-sealOverhead {
+	if said := f.asked(f.desks[0], Question{Kind: "full", Parts: 3, Sealed: true}, "b"); len(said[0]) != len("b: ")+3*maxAnswer-sealOverhead {
 		t.Errorf("%d bytes", len(said[0]))
 	}
 }
@@ -149,7 +149,7 @@ func TestForgedRefusals(t *testing.T) {
 		}
 	}
 	h := q.read(nil)
-	if h.enough(MaxWait) {
+	if h.enough(maxWait) {
 		t.Errorf("nobody has said anything: %+v", h)
 	}
 }

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// MaxName bounds the name of an issuer, in bytes: beside that of a person it fits the
+	// maxName bounds the name of an issuer, in bytes: beside that of a person it fits the
 	// log of changes.
-	MaxName = 112
+	maxName = 112
 	// MaxDocument bounds what an issuer says of itself, in bytes.
 	MaxDocument = 64 << 10
 	// WellKnown is where it says so, after its name (OpenID Connect Discovery 1.0, section 4).
@@ -47,8 +47,8 @@ type Name struct {
 // machine.
 func ParseName(text string) (Name, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || len(text) > MaxName || !ascii.IsVisible(text) {
-		return Name{}, fmt.Errorf("no address of an issuer; hint: https://login.example.com, %d bytes at most", MaxName)
+	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || len(text) > maxName || !ascii.IsVisible(text) {
+		return Name{}, fmt.Errorf("no address of an issuer; hint: https://login.example.com, %d bytes at most", maxName)
 	}
 	n := Name{text, u.Scheme == "http" && loopbackHost(u.Hostname())}
 	if !n.safe(u) {

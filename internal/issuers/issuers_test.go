@@ -17,7 +17,7 @@ func TestParseName(t *testing.T) {
 		"https://login.example?x":       "no address of an issuer",
 		"https://login.example#x":       "no address of an issuer",
 		"https://login.example/a b":     "no address of an issuer",
-		"https://l/" + long(MaxName):    "no address of an issuer",
+		"https://l/" + long(maxName):    "no address of an issuer",
 		"http://login.example":          "it is not https",
 		"http://localhost.evil.example": "it is not https",
 		"file://localhost/x":            "it is not https",

@@ -47,7 +47,7 @@ func Parse(data []byte) ([]identity.Secret, error) {
 			continue
 		}
 		key := identity.NewSecret(text)
-		if err := Check(key); err != nil {
+		if err := checkLength(key); err != nil {
 			return nil, &yamlfile.Error{Line: line, Err: err}
 		}
 		keys = append(keys, key)
@@ -58,8 +58,8 @@ func Parse(data []byte) ([]identity.Secret, error) {
 	return keys, nil
 }
 
-// Check refuses a key that is too short.
-func Check(key identity.Secret) error {
+// checkLength refuses a key that is too short.
+func checkLength(key identity.Secret) error {
 	if n := len(key.Reveal()); n < MinKey {
 		return fmt.Errorf("a key of %d bytes; hint: at least %d; `openssl rand -base64 32` makes one", n, MinKey)
 	}

@@ -16,12 +16,12 @@ import (
 	"github.com/headgate/headgate/store/memstore"
 )
 
-// MostIn returns the most hits that l lets pass in any time of that length, whatever came before;
+// mostIn returns the most hits that l lets pass in any time of that length, whatever came before;
 // ok is false for limits that say nothing of it: those on concurrency, bans and queues.
 //
 // A window lets its quota pass once, and a time of length d touches at most ceil(d/period)+1
 // windows, or floor(d/period)+1 that glide. A bucket lets its burst pass, and what it refills.
-func MostIn(l *limit.Limit, d time.Duration) (most int64, ok bool) {
+func mostIn(l *limit.Limit, d time.Duration) (most int64, ok bool) {
 	periods := float64(d) / float64(l.Period)
 	switch {
 	case l.Algorithm == limit.Concurrency || l.Algorithm == limit.Ban || l.Algorithm == limit.LeakyQueue:
@@ -161,7 +161,7 @@ func (j *Judge) count(all map[string]*Bucket, v *headgate.Verdict, req *headgate
 	if c := v.Rule.Mode.Consistency; c == rules.Synced || c == rules.Local {
 		return
 	}
-	most, ok := MostIn(v.Limit, lasted)
+	most, ok := mostIn(v.Limit, lasted)
 	if !ok {
 		return
 	}

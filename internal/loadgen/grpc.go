@@ -38,7 +38,7 @@ func NewOverGRPC(addr string, by *tls.Config) (*OverGRPC, error) {
 		over = credentials.NewTLS(by)
 	}
 	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(over), grpc.WithContextDialer(dialTCP),
-		grpc.WithMaxHeaderListSize(MaxHeader), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxAnswer)))
+		grpc.WithMaxHeaderListSize(MaxHeader), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
 	if err != nil {
 		return nil, fmt.Errorf("ask over gRPC: %w", err)
 	}

@@ -39,7 +39,7 @@ func TestAnswersOverGRPC(t *testing.T) {
 		"a code of nobody": {answers{answer: &rlsv3.RateLimitResponse{OverallCode: 77}}, Answer{Code: "UNKNOWN"}, ""},
 		"an error":         {answers{err: status.Error(codes.PermissionDenied, "no")}, Answer{Code: "PermissionDenied"}, "no"},
 		"an unknown error": {answers{err: status.Error(123456, "no")}, Answer{Code: "Unknown"}, "no"},
-		"a long answer":    {answers{answer: &rlsv3.RateLimitResponse{OverallCode: 1, RawBody: make([]byte, MaxAnswer)}}, Answer{Code: "ResourceExhausted"}, "larger than max"},
+		"a long answer":    {answers{answer: &rlsv3.RateLimitResponse{OverallCode: 1, RawBody: make([]byte, maxAnswer)}}, Answer{Code: "ResourceExhausted"}, "larger than max"},
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

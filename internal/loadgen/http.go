@@ -14,10 +14,10 @@ import (
 	"github.com/headgate/headgate/internal/sleep"
 )
 
-// MaxAnswer bounds what is read of an answer, in bytes, and MaxHeader what is read of its header: each request
+// maxAnswer bounds what is read of an answer, in bytes, and MaxHeader what is read of its header: each request
 // that is under way may hold as much, and a server that is asked may be anybody's.
 const (
-	MaxAnswer = 64 << 10
+	maxAnswer = 64 << 10
 	MaxHeader = 32 << 10
 )
 
@@ -58,7 +58,7 @@ func (h *OverHTTP) ask(r *http.Request, a *Answer) error {
 		return err
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func TestAnswersOverHTTP(t *testing.T) {
 		`{"allowed":true,"matched":true,"degraded":"store_gone"}`: {Code: "200", Decided: true, Allowed: true, Degraded: true},
 		`{"matched":true}`:                                        {Code: "200"},
 		`<html>`:                                                  {Code: "200"},
-		`{"allowed":true,"more":"` + strings.Repeat("x", MaxAnswer) + `"}`: {Code: "200"},
+		`{"allowed":true,"more":"` + strings.Repeat("x", maxAnswer) + `"}`: {Code: "200"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, said) }))
 		h := &OverHTTP{

@@ -35,9 +35,9 @@ func TestValidate(t *testing.T) {
 		"0 keys":                func(o *Options) { o.Keys = 0 },
 		"a share of 1.5":        func(o *Options) { o.Hot = 1.5 },
 		"0 under way":           func(o *Options) { o.UnderWay = 0 },
-		"100001 under way":      func(o *Options) { o.UnderWay = MaxUnderWay + 1 },
+		"100001 under way":      func(o *Options) { o.UnderWay = maxUnderWay + 1 },
 		"a rate of 100001":      func(o *Options) { o.Rate, o.Unguarded = 100_001, true },
-		"8640000000 requests":   func(o *Options) { o.Rate, o.For, o.Unguarded = MaxRate, MaxTime, true },
+		"8640000000 requests":   func(o *Options) { o.Rate, o.For, o.Unguarded = maxRate, maxTime, true },
 		"25h0m0s long":          func(o *Options) { o.For, o.Unguarded = 25*time.Hour, true },
 	} {
 		o := usual
@@ -154,7 +154,7 @@ func TestMostIn(t *testing.T) {
 			t.Skip(err)
 		}
 		lasts := time.Duration(rapid.Int64Range(0, 400).Draw(t, "lasts")) * time.Second
-		most, ok := MostIn(l, lasts)
+		most, ok := mostIn(l, lasts)
 		if ok == (spec.Algorithm == limit.LeakyQueue) {
 			t.Fatalf("bounded: %t", ok)
 		}
@@ -183,7 +183,7 @@ func TestMostIn(t *testing.T) {
 			now += limit.Micros(rapid.Int64Range(1, 5_000_000).Draw(t, "step"))
 		}
 	})
-	if most, _ := MostIn(limit.Must(limit.Spec{Quota: 1 << 50, Period: time.Second}), 366*24*time.Hour); most != math.MaxInt64 && most < 1<<50 {
+	if most, _ := mostIn(limit.Must(limit.Spec{Quota: 1 << 50, Period: time.Second}), 366*24*time.Hour); most != math.MaxInt64 && most < 1<<50 {
 		t.Errorf("it overflows to %d", most)
 	}
 }

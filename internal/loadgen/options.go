@@ -21,24 +21,24 @@ const (
 )
 
 const (
-	// GuardRate and GuardTime bound what is sent, unless Options.Unguarded says otherwise.
-	GuardRate = 1000
-	GuardTime = time.Minute
-	// MaxRate, MaxTime and MaxRequests bound it in any case.
-	MaxRate     = 100_000
-	MaxTime     = 24 * time.Hour
-	MaxRequests = 10_000_000
-	// MaxKeys bounds the keys.
-	MaxKeys = 1_000_000
-	// MaxUnderWay bounds the requests without an answer.
-	MaxUnderWay = 100_000
+	// guardRate and guardTime bound what is sent, unless Options.Unguarded says otherwise.
+	guardRate = 1000
+	guardTime = time.Minute
+	// maxRate, maxTime and maxRequests bound it in any case.
+	maxRate     = 100_000
+	maxTime     = 24 * time.Hour
+	maxRequests = 10_000_000
+	// maxKeys bounds the keys.
+	maxKeys = 1_000_000
+	// maxUnderWay bounds the requests without an answer.
+	maxUnderWay = 100_000
 )
 
 // Options says what is sent.
 type Options struct {
 	Shape Shape
 	// Rate is requests per second: of Ramp the last one, of Burst a whole number. From 1 to
-	// MaxRate.
+	// maxRate.
 	Rate float64
 	// For is how long requests are sent.
 	For time.Duration
@@ -49,9 +49,9 @@ type Options struct {
 	// Seed is what the drawing begins with.
 	Seed uint64
 	// UnderWay bounds the requests without an answer: one beyond it is not sent, and counted. From 1 to
-	// MaxUnderWay.
+	// maxUnderWay.
 	UnderWay int
-	// Unguarded allows more than GuardRate and GuardTime.
+	// Unguarded allows more than guardRate and guardTime.
 	Unguarded bool
 }
 
@@ -60,22 +60,22 @@ func (o *Options) Validate() error {
 	switch {
 	case o.Shape != Steady && o.Shape != Ramp && o.Shape != Burst:
 		return fmt.Errorf("shape %.20q; hint: steady, ramp or burst", o.Shape)
-	case !(o.Rate >= 1 && o.Rate <= MaxRate):
-		return fmt.Errorf("a rate of %v per second; hint: from 1 to %d", o.Rate, MaxRate)
+	case !(o.Rate >= 1 && o.Rate <= maxRate):
+		return fmt.Errorf("a rate of %v per second; hint: from 1 to %d", o.Rate, maxRate)
 	case o.Shape == Burst && o.Rate != math.Trunc(o.Rate):
 		return fmt.Errorf("a rate of %v per second in bursts; hint: a whole number", o.Rate)
-	case o.For < time.Millisecond || o.For > MaxTime:
-		return fmt.Errorf("%v long; hint: from 1ms to %v", o.For, MaxTime)
-	case !o.Unguarded && (o.Rate > GuardRate || o.For > GuardTime):
-		return fmt.Errorf("%v per second for %v is more than %d per second or %v; hint: --unguarded, if that is meant for this server", o.Rate, o.For, GuardRate, GuardTime)
-	case o.Keys < 1 || o.Keys > MaxKeys:
-		return fmt.Errorf("%d keys; hint: from 1 to %d", o.Keys, MaxKeys)
+	case o.For < time.Millisecond || o.For > maxTime:
+		return fmt.Errorf("%v long; hint: from 1ms to %v", o.For, maxTime)
+	case !o.Unguarded && (o.Rate > guardRate || o.For > guardTime):
+		return fmt.Errorf("%v per second for %v is more than %d per second or %v; hint: --unguarded, if that is meant for this server", o.Rate, o.For, guardRate, guardTime)
+	case o.Keys < 1 || o.Keys > maxKeys:
+		return fmt.Errorf("%d keys; hint: from 1 to %d", o.Keys, maxKeys)
 	case !(o.Hot >= 0 && o.Hot <= 1):
 		return fmt.Errorf("a share of %v; hint: from 0 to 1", o.Hot)
-	case o.UnderWay < 1 || o.UnderWay > MaxUnderWay:
-		return fmt.Errorf("%d under way; hint: from 1 to %d", o.UnderWay, MaxUnderWay)
-	case o.requests() > MaxRequests:
-		return fmt.Errorf("%d requests; hint: %d at most", o.requests(), MaxRequests)
+	case o.UnderWay < 1 || o.UnderWay > maxUnderWay:
+		return fmt.Errorf("%d under way; hint: from 1 to %d", o.UnderWay, maxUnderWay)
+	case o.requests() > maxRequests:
+		return fmt.Errorf("%d requests; hint: %d at most", o.requests(), maxRequests)
 	}
 	return nil
 }

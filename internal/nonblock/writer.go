@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// MaxWaiting bounds the lines that wait, in bytes: some 5,000 lines of 200 bytes, and
+	// maxWaiting bounds the lines that wait, in bytes: some 5,000 lines of 200 bytes, and
 	// so seconds of a log that says a lot.
-	MaxWaiting = 1 << 20
+	maxWaiting = 1 << 20
 	// lineBytes is what a line takes beside its text.
 	lineBytes = 64
 )
@@ -71,7 +71,7 @@ func (w *Writer) Write(text []byte) (int, error) {
 	switch {
 	case w.mu.closed:
 		w.dropped.Add(1)
-	case w.mu.bytes+len(text)+lineBytes > MaxWaiting:
+	case w.mu.bytes+len(text)+lineBytes > maxWaiting:
 		w.mu.behind++
 		w.dropped.Add(1)
 	default:

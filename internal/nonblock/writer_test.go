@@ -38,7 +38,7 @@ func TestWriterNeverWaits(t *testing.T) {
 		line := func(i int) string { return fmt.Sprintf("%0*d\n", size-1, i) }
 		put(t, w, line(0))
 		synctest.Wait() // the goroutine now waits for who reads
-		kept := MaxWaiting / (size + lineBytes)
+		kept := maxWaiting / (size + lineBytes)
 		for i := 1; i <= kept+7; i++ {
 			put(t, w, line(i))
 		}
@@ -156,7 +156,7 @@ func TestWriterSaysItAtOnce(t *testing.T) {
 		r, w := stalled(t)
 		put(t, w, "one\n")
 		synctest.Wait()
-		put(t, w, strings.Repeat("x", MaxWaiting))
+		put(t, w, strings.Repeat("x", maxWaiting))
 		var read strings.Builder
 		var reading sync.WaitGroup
 		reading.Go(func() { io.Copy(&read, r) })
@@ -175,7 +175,7 @@ func TestWriterGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := &failing{}
 		w := New(to, Options{Notice: notice})
-		most := MaxWaiting / (lineBytes + 1)
+		most := maxWaiting / (lineBytes + 1)
 		for i := range 2 * most {
 			put(t, w, "\n")
 			if i%100 == 0 {
@@ -223,7 +223,7 @@ func TestWriterTellsEachGap(t *testing.T) {
 		r, w := stalled(t)
 		put(t, w, "one\n")
 		synctest.Wait()
-		large := strings.Repeat("x", MaxWaiting-2*lineBytes) + "\n" // which leaves no room for "two"
+		large := strings.Repeat("x", maxWaiting-2*lineBytes) + "\n" // which leaves no room for "two"
 		put(t, w, large)
 		put(t, w, strings.Repeat("y", lineBytes)+"\n")
 		var read strings.Builder

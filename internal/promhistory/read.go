@@ -15,8 +15,8 @@ import (
 const (
 	// MaxSteps bounds the steps of one reading.
 	MaxSteps = 1000
-	// MinStep is the shortest step: it holds several scrapes, of which a rate is made.
-	MinStep = 5 * time.Minute
+	// minStep is the shortest step: it holds several scrapes, of which a rate is made.
+	minStep = 5 * time.Minute
 	// MaxRange bounds the time of one reading.
 	MaxRange = 400 * 24 * time.Hour
 )
@@ -109,7 +109,7 @@ func selector(layer, node string) string {
 // stepsOf returns the ends of the steps of a question: the last is its end, and each is over.
 func stepsOf(q Question) asked {
 	whole := int64(q.To.Sub(q.From) / time.Second)
-	step := max(int64(MinStep/time.Second), (whole+int64(q.Most)-1)/int64(q.Most))
+	step := max(int64(minStep/time.Second), (whole+int64(q.Most)-1)/int64(q.Most))
 	step = (step + 59) / 60 * 60
 	count := whole / step
 	return asked{first: q.To.Unix() - step*max(0, count-1), step: step, count: int(count)}

@@ -18,8 +18,8 @@ import (
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
-// MaxFile bounds a file of accounts, in bytes: some millions of them.
-const MaxFile = 1 << 30
+// maxFile bounds a file of accounts, in bytes: some millions of them.
+const maxFile = 1 << 30
 
 // maxLine bounds a line of a file, in bytes: an account with all overrides that it may
 // have, or a document whose every letter is escaped.
@@ -77,7 +77,7 @@ func (l *firstLine) check() error {
 // the one at path: the Head, then a line for each account as Line writes it, without
 // last4 and without those that ParseName cannot name, then one for each document and
 // each row of rules. After a crash at any point the file is the old one or the new
-// one, whole. A file larger than MaxFile is not written.
+// one, whole. A file larger than maxFile is not written.
 func WriteFile(path string, s *tenant.Snapshot, head Head) error {
 	if err := rulesource.Replace(path, func(f *os.File) error { return Encode(f, s.All(), head) }); err != nil {
 		return fmt.Errorf("keep accounts in %s: %w", path, err)
@@ -142,8 +142,8 @@ func (w *lineWriter) write(value any) {
 	if err == nil && len(line) >= maxLine {
 		err = fmt.Errorf("a line of more than %d bytes", maxLine)
 	}
-	if w.written += len(line) + 1; err == nil && w.written > MaxFile {
-		err = fmt.Errorf("more than %d bytes", MaxFile)
+	if w.written += len(line) + 1; err == nil && w.written > maxFile {
+		err = fmt.Errorf("more than %d bytes", maxFile)
 	}
 	if err == nil {
 		_, err = w.Write(append(line, '\n'))
@@ -197,7 +197,7 @@ func ReadFile(path string) (accounts []tenant.Account, head Head, err error) {
 
 // Decode is the inverse of Encode.
 func Decode(f io.Reader) (accounts []tenant.Account, head Head, err error) {
-	lines := lineReader{Scanner: bufio.NewScanner(io.LimitReader(f, MaxFile))}
+	lines := lineReader{Scanner: bufio.NewScanner(io.LimitReader(f, maxFile))}
 	lines.Buffer(make([]byte, 0, 1<<16), maxLine)
 	var first firstLine
 	if err := lines.next(func(line []byte) error { return cmp.Or(decodeKept(line, &first), first.check()) }); err != nil {

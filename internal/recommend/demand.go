@@ -48,7 +48,7 @@ const maxCount = limit.MaxQuota
 // NewDemand returns a Demand for limits, which count hits.
 func NewDemand(limits []*limit.Limit, b Bounds) *Demand {
 	if b == (Bounds{}) {
-		b = DefaultBounds
+		b = defaultBounds
 	}
 	d := &Demand{bounds: b, meters: make([]meter, len(limits))}
 	for i, l := range limits {

@@ -23,17 +23,17 @@ type Use struct {
 	Op   store.Op
 }
 
-// Bounds bound the keys that are told apart at one time. The zero Bounds are DefaultBounds.
+// Bounds bound the keys that are told apart at one time. The zero Bounds are defaultBounds.
 type Bounds struct {
 	// KeysOfLimit bounds those of one limit, Keys those of all limits.
 	KeysOfLimit, Keys int
 }
 
-// DefaultBounds keep what Demand knows below some 100 MiB, and a Proof of two limits in the place
+// defaultBounds keep what Demand knows below some 100 MiB, and a Proof of two limits in the place
 // of each below some 200 MiB and what Proof says of wide states. Of the keys of one limit 65,536
 // stay at least, as a rule, so that a share of 1 % of them is known to 0.08 percentage points (see
 // Sample.Margin).
-var DefaultBounds = Bounds{KeysOfLimit: 1 << 17, Keys: 1 << 20}
+var defaultBounds = Bounds{KeysOfLimit: 1 << 17, Keys: 1 << 20}
 
 // Sample says which keys are looked at: those whose hash ends in so many zero bits. The zero
 // Sample is all keys.

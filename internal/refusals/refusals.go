@@ -21,8 +21,8 @@ import (
 const (
 	// Every is the time between two notices of one door and reason.
 	Every = time.Minute
-	// MaxNetworks bounds the networks of one notice that are told apart.
-	MaxNetworks = 256
+	// maxNetworks bounds the networks of one notice that are told apart.
+	maxNetworks = 256
 
 	// lookEvery is how often Run looks for what is to be told.
 	lookEvery = 5 * time.Second
@@ -37,7 +37,7 @@ type Notice struct {
 	// Count is the number of refusals since the notice before, at least 1.
 	Count uint64
 	// Networks is the number of different networks that they came from, at most
-	// MaxNetworks; 0 for what came over sockets of this machine alone.
+	// maxNetworks; 0 for what came over sockets of this machine alone.
 	Networks int
 	// Network is where the last one came from, a /24 of IPv4 or a /48 of IPv6; "" for a
 	// socket.
@@ -120,7 +120,7 @@ func (c *cell) note(network netip.Prefix, actor string, now time.Time) (Notice, 
 	defer c.mu.Unlock()
 	c.untold++
 	c.last, c.actor = network, actor
-	if network.IsValid() && len(c.networks) < MaxNetworks {
+	if network.IsValid() && len(c.networks) < maxNetworks {
 		if c.networks == nil {
 			c.networks = map[netip.Prefix]struct{}{}
 		}

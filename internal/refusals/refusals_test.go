@@ -74,16 +74,16 @@ func TestNetworksAreBounded(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var last Notice
 	l := New(Options{Tell: func(n Notice) { last = n }, Now: func() time.Time { return now }})
-	const many = 10 * MaxNetworks
+	const many = 10 * maxNetworks
 	for i := range many + 1 {
 		l.RefusedFrom(Usage, BadSignature, netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1}), "")
 	}
-	if n := len(l.cells[Usage][BadSignature].networks); n > MaxNetworks {
+	if n := len(l.cells[Usage][BadSignature].networks); n > maxNetworks {
 		t.Errorf("%d networks are kept", n)
 	}
 	now = now.Add(Every)
 	l.RefusedFrom(Usage, BadSignature, netip.Addr{}, "")
-	if last.Count != many+1 || last.Networks != MaxNetworks {
+	if last.Count != many+1 || last.Networks != maxNetworks {
 		t.Errorf("%+v", last)
 	}
 	now = now.Add(-time.Hour) // the clock steps back: a notice comes early, and none is missed

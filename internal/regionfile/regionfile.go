@@ -30,8 +30,8 @@ import (
 )
 
 const (
-	// DefaultReserve is the reserve unless the file says another one, in millionths.
-	DefaultReserve = 100_000
+	// defaultReserve is the reserve unless the file says another one, in millionths.
+	defaultReserve = 100_000
 	// maxBytes bounds the file.
 	maxBytes = 1 << 20
 )
@@ -81,7 +81,7 @@ func parse(data []byte) (*Regions, error) {
 	if err := yamlfile.Parse(data, &d); err != nil && !errors.Is(err, yamlfile.ErrEmpty) {
 		return nil, err
 	}
-	r := &Regions{Home: d.Home, Layout: regional.Layout{Weights: map[string]int64{}, Reserve: DefaultReserve}, Stores: map[string]string{}}
+	r := &Regions{Home: d.Home, Layout: regional.Layout{Weights: map[string]int64{}, Reserve: defaultReserve}, Stores: map[string]string{}}
 	problems := []error{r.readHome(&d), r.readExchange(&d)}
 	switch {
 	case len(d.Regions) == 0:

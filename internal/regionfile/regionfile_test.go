@@ -35,7 +35,7 @@ func TestRegionsOfAFile(t *testing.T) {
 	if err := r.Check("tokyo"); err == nil || !strings.Contains(err.Error(), "there is no region tokyo; hint: one of frankfurt, singapore, virginia") {
 		t.Error(err)
 	}
-	if r, err = load(t, "home: home\nregions: {a: {}}"); err != nil || r.Layout.Reserve != DefaultReserve {
+	if r, err = load(t, "home: home\nregions: {a: {}}"); err != nil || r.Layout.Reserve != defaultReserve {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

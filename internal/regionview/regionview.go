@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// SilentAfter is how long nothing may be heard of a home until it counts as silent: it is
+	// silentAfter is how long nothing may be heard of a home until it counts as silent: it is
 	// asked every two seconds at least, so that several questions were not answered by then.
-	SilentAfter = 10 * time.Second
-	// MaxRules bounds the rules of a view.Regions.
-	MaxRules = 500
+	silentAfter = 10 * time.Second
+	// maxRules bounds the rules of a view.Regions.
+	maxRules = 500
 	// NoteEvery is how often Meter.Note is to be called, and notes how many of them are kept:
 	// those of a minute.
 	NoteEvery = 5 * time.Second
@@ -78,7 +78,7 @@ func (m *Meter) since(span time.Duration, now time.Time) *note {
 }
 
 // View says at now how the homes, the other regions and the rules of p are doing. All rules are
-// in it, also those beyond MaxRules.
+// in it, also those beyond maxRules.
 func (m *Meter) View(now time.Time, p *Plan, c Counted) view.Regions {
 	v := view.Regions{At: now, Region: p.Region, Peers: []view.RegionPeer{}, Rules: []view.RegionRule{}, Told: told(c.Told), Shared: []view.SharedRule{}}
 	homes := c.Homes
@@ -106,13 +106,13 @@ func (m *Meter) View(now time.Time, p *Plan, c Counted) view.Regions {
 	return v
 }
 
-// Shown returns v with no more than MaxRules rules.
+// Shown returns v with no more than maxRules rules.
 func Shown(v view.Regions) view.Regions {
-	if more := len(v.Rules) - MaxRules; more > 0 {
-		v.Rules, v.RulesMore = v.Rules[:MaxRules], more
+	if more := len(v.Rules) - maxRules; more > 0 {
+		v.Rules, v.RulesMore = v.Rules[:maxRules], more
 	}
-	if more := len(v.Shared) - MaxRules; more > 0 {
-		v.Shared, v.SharedMore = v.Shared[:MaxRules], more
+	if more := len(v.Shared) - maxRules; more > 0 {
+		v.Shared, v.SharedMore = v.Shared[:maxRules], more
 	}
 	return v
 }
@@ -177,7 +177,7 @@ func stateOf(st *regional.Stats) (state, why string) {
 		return view.PeerSilent, "it has never answered; hint: its address in the file of stores, and the way to it"
 	case !st.Known:
 		return view.PeerSilent, "it has never told its epoch" + because(string(st.Reason), st.Hint)
-	case st.Heard >= SilentAfter:
+	case st.Heard >= silentAfter:
 		return view.PeerSilent, fmt.Sprintf("nothing was heard of it for %s", rules.DurationText(st.Heard.Truncate(time.Second))) + because(string(st.Reason), st.Hint)
 	}
 	return view.PeerHeard, ""

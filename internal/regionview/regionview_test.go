@@ -174,8 +174,8 @@ func TestRatesOverTime(t *testing.T) {
 }
 
 func TestShownIsBounded(t *testing.T) {
-	v := Shown(view.Regions{Rules: make([]view.RegionRule, MaxRules+7)})
-	if len(v.Rules) != MaxRules || v.RulesMore != 7 {
+	v := Shown(view.Regions{Rules: make([]view.RegionRule, maxRules+7)})
+	if len(v.Rules) != maxRules || v.RulesMore != 7 {
 		t.Errorf("%d rules and %d more", len(v.Rules), v.RulesMore)
 	}
 	if v := Shown(view.Regions{Rules: make([]view.RegionRule, 2)}); len(v.Rules) != 2 || v.RulesMore != 0 {

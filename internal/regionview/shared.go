@@ -62,13 +62,13 @@ func toldState(p *totals.PeerStats) (state, why string) {
 	switch {
 	case p.Totals == 0:
 		return view.PeerUnheard, "there was nothing to tell it yet"
-	case p.Connected || p.Lag < SilentAfter:
+	case p.Connected || p.Lag < silentAfter:
 		return view.PeerHeard, ""
 	case !p.Known && p.Reason == "":
 		return view.PeerSilent, "its store has never answered; hint: its address in the file of stores, and the way to it"
 	case !p.Known:
 		return view.PeerSilent, "its store has never taken what passed here" + because(string(p.Reason), p.Hint)
-	case p.Heard < SilentAfter:
+	case p.Heard < silentAfter:
 		return view.PeerSilent, fmt.Sprintf("its store has not taken all that passed here for %s: each region counts that for itself", rules.DurationText(p.Lag.Truncate(time.Second))) + because(string(p.Reason), p.Hint)
 	}
 	return view.PeerSilent, fmt.Sprintf("its store has not heard what passed here for %s: each region counts for itself", rules.DurationText(p.Lag.Truncate(time.Second))) + because(string(p.Reason), p.Hint)

@@ -38,15 +38,15 @@ type Options struct {
 	WarmUp time.Duration
 	// Partial goes on where records lack something. Else Run ends with a LackError.
 	Partial bool
-	// Top is how many keys and tenants the report names, up to MaxTop.
+	// Top is how many keys and tenants the report names, up to maxTop.
 	Top int
 	// MaxBytes bounds the memory of the buckets of each set of rules; 0 means
 	// memstore.DefaultMaxBytes.
 	MaxBytes int64
 }
 
-// MaxTop bounds Options.Top.
-const MaxTop = 1000
+// maxTop bounds Options.Top.
+const maxTop = 1000
 
 // LackError says that records do not hold what rules must know of them.
 type LackError struct {
@@ -132,8 +132,8 @@ type run struct {
 // Run asks the rules about all records, in the order of their times, until ctx ends. An error of an
 // input is the end; what cannot be read of a line is in the report.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	if o.Top < 0 || o.Top > MaxTop {
-		return nil, fmt.Errorf("replay: %d keys; hint: at most %d", o.Top, MaxTop)
+	if o.Top < 0 || o.Top > maxTop {
+		return nil, fmt.Errorf("replay: %d keys; hint: at most %d", o.Top, maxTop)
 	}
 	q := &run{o: &o, opaque: Opaque(o.Values != nil, o.Candidate, o.Current), tally: newTally()}
 	var err error

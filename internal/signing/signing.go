@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// MaxKeys bounds the keys that verify: those of some who sign, and those that come
+	// maxKeys bounds the keys that verify: those of some who sign, and those that come
 	// and go.
-	MaxKeys = 16
+	maxKeys = 16
 	// maxKeyFile bounds a file of keys, in bytes.
 	maxKeyFile = 64 << 10
 )
@@ -66,7 +66,7 @@ func (s *Signer) Sign(text []byte) string {
 // Verifier knows whose texts are believed. Make one with LoadVerifier.
 type Verifier struct{ keys []ed25519.PublicKey }
 
-// LoadVerifier reads 1 to MaxKeys public keys of Ed25519 in PEM, one after the other.
+// LoadVerifier reads 1 to maxKeys public keys of Ed25519 in PEM, one after the other.
 func LoadVerifier(path string) (*Verifier, error) {
 	data, err := regular.Read(path, maxKeyFile)
 	if err != nil {
@@ -81,8 +81,8 @@ func LoadVerifier(path string) (*Verifier, error) {
 		}
 		v.keys = append(v.keys, public)
 	}
-	if len(v.keys) == 0 || len(v.keys) > MaxKeys {
-		return nil, fmt.Errorf("%s: %d public keys in PEM; hint: 1 to %d, `openssl pkey -in KEY -pubout` makes one", path, len(v.keys), MaxKeys)
+	if len(v.keys) == 0 || len(v.keys) > maxKeys {
+		return nil, fmt.Errorf("%s: %d public keys in PEM; hint: 1 to %d, `openssl pkey -in KEY -pubout` makes one", path, len(v.keys), maxKeys)
 	}
 	return v, nil
 }

@@ -41,7 +41,7 @@ func write(t *testing.T, path string, data []byte) {
 func TestManyKeys(t *testing.T) {
 	var text []byte
 	path := filepath.Join(t.TempDir(), "keys.pem")
-	for n := 1; n <= MaxKeys+1; n++ {
+	for n := 1; n <= maxKeys+1; n++ {
 		_, public := pair(t)
 		one, err := os.ReadFile(public)
 		if err != nil {
@@ -49,7 +49,7 @@ func TestManyKeys(t *testing.T) {
 		}
 		text = append(text, one...)
 		write(t, path, text)
-		if v, err := LoadVerifier(path); (err == nil) != (n <= MaxKeys) || err == nil && len(v.keys) != n {
+		if v, err := LoadVerifier(path); (err == nil) != (n <= maxKeys) || err == nil && len(v.keys) != n {
 			t.Errorf("%d keys: %v", n, err)
 		}
 	}

@@ -11,21 +11,21 @@ import (
 
 // Bounds of what one simulation may ask for.
 const (
-	// MaxQuota bounds the log of a source: what is asked in one period, with MaxLoad.
-	MaxQuota = 100_000
+	// maxQuota bounds the log of a source: what is asked in one period, with MaxLoad.
+	maxQuota = 100_000
 	// MinLoad and MaxLoad bound a load.
 	MinLoad, MaxLoad = 0.001, 100
-	// MaxTime bounds the periods that pass, because limits tell the time to the year 2112.
-	MaxTime = 80 * 365 * 24 * time.Hour
-	// MaxRequests bounds the work: at some millions a second, minutes. What is asked again is
+	// maxTime bounds the periods that pass, because limits tell the time to the year 2112.
+	maxTime = 80 * 365 * 24 * time.Hour
+	// maxRequests bounds the work: at some millions a second, minutes. What is asked again is
 	// not counted, and is four times as much at most.
-	MaxRequests = 2_000_000_000
-	// MaxSources bounds the keys of a row, also of those that hardly ask.
-	MaxSources = 1_000_000
-	// MaxNodes bounds the shares of one quota.
-	MaxNodes = 1000
-	// MaxLoads bounds the rows of one algorithm.
-	MaxLoads = 50
+	maxRequests = 2_000_000_000
+	// maxSources bounds the keys of a row, also of those that hardly ask.
+	maxSources = 1_000_000
+	// maxNodes bounds the shares of one quota.
+	maxNodes = 1000
+	// maxLoads bounds the rows of one algorithm.
+	maxLoads = 50
 )
 
 // An Algorithm is a limit under a name of reports.
@@ -113,20 +113,20 @@ func Named[T any](what string, all []T, name func(T) string, names []string) ([]
 // check refuses what cannot be simulated, or not within the bounds.
 func (o Options) check() error {
 	switch {
-	case o.Quota < 1 || o.Quota > MaxQuota:
-		return fmt.Errorf("quota: %d is out of range; hint: from 1 to %d", o.Quota, MaxQuota)
+	case o.Quota < 1 || o.Quota > maxQuota:
+		return fmt.Errorf("quota: %d is out of range; hint: from 1 to %d", o.Quota, maxQuota)
 	case o.Period < time.Millisecond || o.Period > 24*time.Hour || o.Period%time.Microsecond != 0:
 		return fmt.Errorf("period: %v is out of range; hint: from 1ms to 24h", o.Period)
-	case o.Sources < 1 || o.Sources > MaxSources:
-		return fmt.Errorf("sources: %d is out of range; hint: from 1 to %d", o.Sources, MaxSources)
+	case o.Sources < 1 || o.Sources > maxSources:
+		return fmt.Errorf("sources: %d is out of range; hint: from 1 to %d", o.Sources, maxSources)
 	case o.Periods < 1:
 		return fmt.Errorf("periods: %d are none; hint: 1 at least", o.Periods)
-	case o.Periods > int(MaxTime/o.Period)-warmUp:
+	case o.Periods > int(maxTime/o.Period)-warmUp:
 		return fmt.Errorf("%d periods of %v are more than 80 years; hint: fewer, or shorter ones", o.Periods, o.Period)
-	case o.Nodes < 1 || o.Nodes > MaxNodes || int64(o.Nodes) > o.Quota:
-		return fmt.Errorf("nodes: %d is out of range; hint: from 1 to the quota, and %d at most", o.Nodes, MaxNodes)
-	case len(o.Loads) == 0 || len(o.Loads) > MaxLoads:
-		return fmt.Errorf("loads: %d are too many or none; hint: from 1 to %d", len(o.Loads), MaxLoads)
+	case o.Nodes < 1 || o.Nodes > maxNodes || int64(o.Nodes) > o.Quota:
+		return fmt.Errorf("nodes: %d is out of range; hint: from 1 to the quota, and %d at most", o.Nodes, maxNodes)
+	case len(o.Loads) == 0 || len(o.Loads) > maxLoads:
+		return fmt.Errorf("loads: %d are too many or none; hint: from 1 to %d", len(o.Loads), maxLoads)
 	}
 	sum := 0.0
 	for _, load := range o.Loads {
@@ -136,8 +136,8 @@ func (o Options) check() error {
 		sum += load
 	}
 	requests := sum * float64(o.Quota) * float64(o.Sources) * float64(o.Periods+warmUp) * float64(len(o.Algorithms)*len(o.Workloads))
-	if requests > MaxRequests {
-		return fmt.Errorf("some %.0f million requests are more than %d million; hint: fewer sources, periods or loads", requests/1e6, MaxRequests/1_000_000)
+	if requests > maxRequests {
+		return fmt.Errorf("some %.0f million requests are more than %d million; hint: fewer sources, periods or loads", requests/1e6, maxRequests/1_000_000)
 	}
 	return nil
 }

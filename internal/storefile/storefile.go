@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// MaxStores is how many stores a file may name.
-	MaxStores = 14
+	// maxStores is how many stores a file may name.
+	maxStores = 14
 	// maxBytes bounds the file.
 	maxBytes = 1 << 20
 )
@@ -81,8 +81,8 @@ func parse(data []byte, usual config.StoreTuning) ([]Store, error) {
 	switch {
 	case len(d.Stores) == 0:
 		return nil, errors.New("no stores; hint: stores: {home: {url: redis://host:6379/0}}")
-	case len(d.Stores) > MaxStores:
-		return nil, fmt.Errorf("%d stores; hint: at most %d", len(d.Stores), MaxStores)
+	case len(d.Stores) > maxStores:
+		return nil, fmt.Errorf("%d stores; hint: at most %d", len(d.Stores), maxStores)
 	}
 	var stores []Store
 	var problems []error

@@ -72,7 +72,7 @@ func TestExample(t *testing.T) {
 
 func TestBadFiles(t *testing.T) {
 	many := "stores:\n"
-	for i := range MaxStores + 1 {
+	for i := range maxStores + 1 {
 		many += fmt.Sprintf("  s%d: {url: redis://h:1}\n", i)
 	}
 	for text, want := range map[string]string{

@@ -25,13 +25,13 @@ func (a *awayMetrics) serve(r prometheus.Registerer, gauge prometheus.GaugeOpts,
 	}
 }
 
-// XDSOutcomes are what becomes of an answer of the control plane that has the rules.
-var XDSOutcomes = []string{"accepted", "unchanged", "refused"}
+// xdsOutcomes are what becomes of an answer of the control plane that has the rules.
+var xdsOutcomes = []string{"accepted", "unchanged", "refused"}
 
 // XDSConnected notes whether the control plane answers.
 func (m *Metrics) XDSConnected(is bool) { m.xds.answers.Store(is) }
 
-// XDSAnswered counts an answer of it, by one of XDSOutcomes.
+// XDSAnswered counts an answer of it, by one of xdsOutcomes.
 func (m *Metrics) XDSAnswered(o string) { m.xds.outcomes[o].Add(1) }
 
 // WatchXDS serves the metrics of the control plane. It is called once, before XDSAnswered.
@@ -42,16 +42,16 @@ func (m *Metrics) WatchXDS() {
 	}, prometheus.CounterOpts{
 		Name: "headgate_rules_xds_answers_total",
 		Help: "Answers of the control plane that has the rules, by outcome (accepted, unchanged, refused).",
-	}, XDSOutcomes)
+	}, xdsOutcomes)
 }
 
-// RulesURLOutcomes are what becomes of a round of questions to the addresses of rules.
-var RulesURLOutcomes = []string{"accepted", "unchanged", "refused", "failed"}
+// rulesURLOutcomes are what becomes of a round of questions to the addresses of rules.
+var rulesURLOutcomes = []string{"accepted", "unchanged", "refused", "failed"}
 
 // RulesURLReached notes whether all addresses have answered.
 func (m *Metrics) RulesURLReached(is bool) { m.rulesURL.answers.Store(is) }
 
-// RulesURLAnswered counts a round, by one of RulesURLOutcomes.
+// RulesURLAnswered counts a round, by one of rulesURLOutcomes.
 func (m *Metrics) RulesURLAnswered(o string) { m.rulesURL.outcomes[o].Add(1) }
 
 // WatchRulesURL serves the metrics of the addresses. It is called once, before RulesURLAnswered.
@@ -62,5 +62,5 @@ func (m *Metrics) WatchRulesURL() {
 	}, prometheus.CounterOpts{
 		Name: "headgate_rules_url_rounds_total",
 		Help: "Rounds of questions to the addresses of --rules-url, by outcome (accepted, unchanged, refused, failed).",
-	}, RulesURLOutcomes)
+	}, rulesURLOutcomes)
 }

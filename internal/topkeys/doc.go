@@ -31,8 +31,8 @@
 //
 // # Fading
 //
-// Counts lose half in every HalfLife, so that a list is of late: a steady key's count
-// tends to HalfLife/ln 2 of its rate, 433 seconds of it.
+// Counts lose half in every halfLife, so that a list is of late: a steady key's count
+// tends to halfLife/ln 2 of its rate, 433 seconds of it.
 //
 // # Merging
 //

@@ -14,13 +14,13 @@ import (
 	"github.com/headgate/headgate/store"
 )
 
-// HalfLife is the time in which counts lose half.
-const HalfLife = 5 * time.Minute
+// halfLife is the time in which counts lose half.
+const halfLife = 5 * time.Minute
 
-// DefaultPerRule and MaxPerRule are the default and the bound of Options.PerRule.
+// defaultPerRule and maxPerRule are the default and the bound of Options.PerRule.
 const (
-	DefaultPerRule = 64
-	MaxPerRule     = 1024
+	defaultPerRule = 64
+	maxPerRule     = 1024
 )
 
 const (
@@ -34,7 +34,7 @@ const (
 // Options configures a Tracker.
 type Options struct {
 	// PerRule is the number of keys of a rule that are told apart, in each order; 0 is
-	// DefaultPerRule, the most is MaxPerRule.
+	// defaultPerRule, the most is maxPerRule.
 	PerRule int
 	// Hasher names keys; nil is keyname.Random.
 	Hasher *keyname.Hasher
@@ -85,12 +85,12 @@ func (t *table) of(rule *rules.Rule) *ruleKeys {
 // New returns a Tracker that has seen nothing, and knows of no rule yet.
 func New(o Options) *Tracker {
 	if o.PerRule <= 0 {
-		o.PerRule = DefaultPerRule
+		o.PerRule = defaultPerRule
 	}
 	if o.Hasher == nil {
 		o.Hasher = keyname.Random()
 	}
-	perRule := min(o.PerRule, MaxPerRule)
+	perRule := min(o.PerRule, maxPerRule)
 	t := &Tracker{
 		perRule:  perRule,
 		maxRules: int64(min(maxRules, maxSlots/(2*perRule))),

@@ -363,7 +363,7 @@ func TestHashes(t *testing.T) {
 // Any number of keys that nobody has seen before take no more memory than some thousands.
 func TestMemoryIsBounded(t *testing.T) {
 	set := load(t, twoRules)
-	seen, a := tracker(set, DefaultPerRule), newAsked(set.Rules()[0])
+	seen, a := tracker(set, defaultPerRule), newAsked(set.Rules()[0])
 	heap := func() int64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -380,7 +380,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	before := heap()
 	ask(20_000, keys)
 	grown := heap() - before
-	if s := seen.Stats(); s.Tracked != 2*DefaultPerRule || s.Evicted < keys {
+	if s := seen.Stats(); s.Tracked != 2*defaultPerRule || s.Evicted < keys {
 		t.Errorf("%+v", s)
 	}
 	if grown > 64<<10 {

@@ -76,7 +76,7 @@ func (t *Tracker) tick(now time.Time, since time.Duration) {
 		t.turned = now
 	}
 	if passed := now.Sub(t.faded); passed >= fadeEvery {
-		t.fade(math.Exp2(-passed.Seconds() / HalfLife.Seconds()))
+		t.fade(math.Exp2(-passed.Seconds() / halfLife.Seconds()))
 		t.giveWay()
 		t.faded = now
 	}

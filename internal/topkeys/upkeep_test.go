@@ -214,11 +214,11 @@ func TestCountsFade(t *testing.T) {
 			seen.tick(now, time.Second)
 		}
 	}
-	pass(HalfLife)
+	pass(halfLife)
 	if list := seen.Top(view.ByDenied, "", 9); len(list) != 1 || math.Abs(list[0].Denied-32) > 0.01 || math.Abs(list[0].Total-32) > 0.01 {
 		t.Fatalf("%v", list)
 	}
-	pass(9 * HalfLife)
+	pass(9 * halfLife)
 	if list := seen.Top(view.ByDenied, "", 9); len(list) != 0 || seen.Stats().Tracked != 0 {
 		t.Errorf("%v, %+v", list, seen.Stats())
 	}

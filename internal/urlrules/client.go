@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// MaxSources bounds the addresses of one process: each is asked on its own.
-	MaxSources = 16
-	// DefaultTimeout bounds one answer, from the connection to the last byte. A document has
+	// maxSources bounds the addresses of one process: each is asked on its own.
+	maxSources = 16
+	// defaultTimeout bounds one answer, from the connection to the last byte. A document has
 	// a few thousand lines; an answer that comes drop by drop is none.
-	DefaultTimeout = 10 * time.Second
+	defaultTimeout = 10 * time.Second
 	// minPause is the time between two rounds at least, however often somebody asks.
 	minPause = 100 * time.Millisecond
 	// longestWait bounds the time between two rounds that fail; where Poll is longer, that does.
@@ -44,7 +44,7 @@ const (
 
 // Options configures a Client.
 type Options struct {
-	// Sources are what is asked, at least one and at most MaxSources. Documents are in their
+	// Sources are what is asked, at least one and at most maxSources. Documents are in their
 	// order.
 	Sources []Source
 	// TLS returns how the connections of the next round are secured; nil means as the system
@@ -52,7 +52,7 @@ type Options struct {
 	TLS func() (*tls.Config, error)
 	// Poll is the time between two rounds at most; required.
 	Poll time.Duration
-	// Timeout bounds one answer. The default value is DefaultTimeout.
+	// Timeout bounds one answer. The default value is defaultTimeout.
 	Timeout time.Duration
 	// Put puts documents in force, all or none, and reports whether they are others than
 	// before; required. Unread is told why they could not be had; required. Calls do not overlap.
@@ -80,7 +80,7 @@ type document struct {
 
 // New returns a Client that asks nobody before Read or Run.
 func New(o Options) *Client {
-	o.Timeout = cmp.Or(max(o.Timeout, 0), DefaultTimeout)
+	o.Timeout = cmp.Or(max(o.Timeout, 0), defaultTimeout)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

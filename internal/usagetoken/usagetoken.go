@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// Prefix begins every token, so that scanners of source code and logs know one.
-	Prefix = "hgut_"
+	// prefix begins every token, so that scanners of source code and logs know one.
+	prefix = "hgut_"
 	// MaxToken bounds a token, in bytes.
 	MaxToken = 1024
 	// MaxSubject bounds the key and the value of a subject, in bytes.
@@ -84,14 +84,14 @@ func (k *Keys) Sign(subject descriptor.Entry, until time.Time) (string, error) {
 	payload = binary.BigEndian.AppendUint16(payload, uint16(len(subject.Key)))
 	payload = append(append(payload, subject.Key...), subject.Value...)
 	ring := k.ring()
-	return Prefix + encoding.EncodeToString(append(payload, mac(ring.keys[0].Reveal(), payload)...)), nil
+	return prefix + encoding.EncodeToString(append(payload, mac(ring.keys[0].Reveal(), payload)...)), nil
 }
 
 // Verify returns what a token says. The error is ErrInvalid, ErrExpired or
 // ErrRevoked, and holds nothing of the token. How long it takes to find a signature
 // wrong says nothing of the right one.
 func (k *Keys) Verify(token string, now time.Time) (Grant, error) {
-	text, found := strings.CutPrefix(token, Prefix)
+	text, found := strings.CutPrefix(token, prefix)
 	if !found || len(token) > MaxToken {
 		return Grant{}, ErrInvalid
 	}

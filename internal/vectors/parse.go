@@ -44,7 +44,7 @@ func Record(file, text string, newTake func() Take) (string, error) {
 				return "", fmt.Errorf("%s:%d: %w", file, step.Line, err)
 			}
 			if step.Op != Reset {
-				lines[step.Line-1] = recorded(lines[step.Line-1], FormatDecision(step.Limit, d))
+				lines[step.Line-1] = recorded(lines[step.Line-1], formatDecision(step.Limit, d))
 			}
 		}
 	}

@@ -125,7 +125,7 @@ func (s Step) Check(got limit.Decision) error {
 		return nil
 	}
 	return fmt.Errorf("scenario step %v hits=%d hold=%d: got %q, want %q",
-		s.Op, s.Hits, s.Hold, FormatDecision(s.Limit, got), FormatDecision(s.Limit, *s.Want))
+		s.Op, s.Hits, s.Hold, formatDecision(s.Limit, got), formatDecision(s.Limit, *s.Want))
 }
 
 // String returns the word of the language, such as "hits".
@@ -165,8 +165,8 @@ func (b *Bucket) Take(s Step) (limit.Decision, error) {
 	return d, nil
 }
 
-// FormatDecision writes d in the language; l is the limit it was made by.
-func FormatDecision(l *limit.Limit, d limit.Decision) string {
+// formatDecision writes d in the language; l is the limit it was made by.
+func formatDecision(l *limit.Limit, d limit.Decision) string {
 	var b strings.Builder
 	switch {
 	case d.Allowed:

@@ -20,8 +20,8 @@ import (
 const (
 	// maxFile bounds a file of hooks, in bytes.
 	maxFile = 1 << 20
-	// MaxReceivers bounds the receivers of a file: each has workers of its own.
-	MaxReceivers = 16
+	// maxReceivers bounds the receivers of a file: each has workers of its own.
+	maxReceivers = 16
 	// maxThresholds bounds those of one receiver.
 	maxThresholds = 10
 	// maxURL bounds an address, in bytes.
@@ -110,8 +110,8 @@ func parse(data []byte, read func(name string) ([]identity.Secret, error)) (*Con
 	} else if err != nil {
 		return nil, err
 	}
-	if len(d.Out) > MaxReceivers {
-		return nil, fmt.Errorf("out: %d receivers; hint: at most %d", len(d.Out), MaxReceivers)
+	if len(d.Out) > maxReceivers {
+		return nil, fmt.Errorf("out: %d receivers; hint: at most %d", len(d.Out), maxReceivers)
 	}
 	c := &Config{}
 	for i := range d.Out {

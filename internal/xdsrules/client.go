@@ -31,9 +31,9 @@ const (
 	// how long a refusal that is not the first is held back: control planes answer one at once
 	// with the same again.
 	firstWait, longestWait = time.Second, 30 * time.Second
-	// DefaultPingTime and DefaultPingTimeout find a control plane that has gone without a
+	// defaultPingTime and defaultPingTimeout find a control plane that has gone without a
 	// word: within their sum.
-	DefaultPingTime, DefaultPingTimeout = 30 * time.Second, 10 * time.Second
+	defaultPingTime, defaultPingTimeout = 30 * time.Second, 10 * time.Second
 	// rarestPing bounds how rarely a control plane is pinged that has asked for fewer pings:
 	// no server is known to ask for fewer than one in five minutes.
 	rarestPing = 10 * time.Minute
@@ -66,7 +66,7 @@ type Options struct {
 	Headers func() (map[string]string, error)
 	// PingTime is for how long nothing may come before the control plane is pinged, and
 	// PingTimeout how long the answer to that may take. The default values are
-	// DefaultPingTime, of which the library takes no less than 10 s, and DefaultPingTimeout.
+	// defaultPingTime, of which the library takes no less than 10 s, and defaultPingTimeout.
 	PingTime, PingTimeout time.Duration
 	// MaxMessage bounds an answer, in bytes.
 	MaxMessage int
@@ -91,8 +91,8 @@ type Client struct {
 
 // New returns a Client that does nothing before Run.
 func New(o Options) *Client {
-	o.PingTime = cmp.Or(max(o.PingTime, 0), DefaultPingTime)
-	o.PingTimeout = cmp.Or(max(o.PingTimeout, 0), DefaultPingTimeout)
+	o.PingTime = cmp.Or(max(o.PingTime, 0), defaultPingTime)
+	o.PingTimeout = cmp.Or(max(o.PingTimeout, 0), defaultPingTimeout)
 	return &Client{o: o, ping: o.PingTime}
 }
 
