@@ -158,42 +158,17 @@ type reply struct {
 	Signature string `json:"signature"`
 	At        int64  `json:"at_us"` // when it came
 	body      []byte
+	unchanged bool // there is nothing new
 }
 
 // poll asks once, and puts what is news in force.
 func (f *Follower) poll(ctx context.Context) error {
-	q := url.Values{}
-	if f.confirmed && !f.failing { // else who asks should know at once where it stands
-		q.Set("wait", strconv.Itoa(int(waitFor/time.Second)))
-	}
-	at := f.at
-	if f.wantsAll() {
-		at = sqltenant.Point{}
-	} else {
-		q.Set("version", strconv.FormatInt(at.Version, 10))
-		q.Set("digest", at.Digest)
-		q.Set("settings", f.settings)
-	}
-	r := reply{Nonce: newNonce()}
-	q.Set("nonce", r.Nonce)
-	asking, cancel := context.WithTimeout(ctx, pollTimeout)
-	defer cancel()
-	response, err := f.get(asking, f.options.Path+"?"+q.Encode())
+	q, at := f.question()
+	r, err := f.ask(ctx, q)
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusNotModified {
-		return fmt.Errorf("ask an admin process: it answers %s%s%s", response.Status, detailOf(response.Body), statusHint(response.StatusCode))
-	}
-	if r.body, err = readAll(response.Body, MaxMessage); err != nil {
-		return fmt.Errorf("ask an admin process: %w", err)
-	}
-	r.ETag, r.Signature, r.At = response.Header.Get("ETag"), response.Header.Get(signatureHeader), time.Now().UnixMicro()
-	if err := verify(f.options.Verifier(), r.Nonce, r.ETag, r.body, r.Signature); err != nil {
-		return fmt.Errorf("%w: %w", ErrRefused, err)
-	}
-	if response.StatusCode == http.StatusNotModified {
+	if r.unchanged {
 		f.readAt.Store(r.At)
 		f.confirm()
 		return nil
@@ -210,7 +185,7 @@ func (f *Follower) poll(ctx context.Context) error {
 	}
 	f.etag, f.confirmed = r.ETag, true
 	f.readAt.Store(r.At)
-	if err := f.keep(&r, m.Full); err != nil {
+	if err := f.keep(r, m.Full); err != nil {
 		f.kept = maxKept + 1 // what is kept lacks something: all anew
 		f.options.OnError(fmt.Errorf("what the admin processes say was not kept; a start without them goes by what was kept before: %w", err))
 	}
@@ -218,6 +193,50 @@ func (f *Follower) poll(ctx context.Context) error {
 		f.options.OnError(ErrRestored)
 	}
 	return nil
+}
+
+// question returns what to ask, and the point since which changes are asked for: the zero one
+// for all.
+func (f *Follower) question() (q url.Values, at sqltenant.Point) {
+	q = url.Values{}
+	if f.confirmed && !f.failing { // else who asks should know at once where it stands
+		q.Set("wait", strconv.Itoa(int(waitFor/time.Second)))
+	}
+	if f.wantsAll() {
+		return q, at
+	}
+	q.Set("version", strconv.FormatInt(f.at.Version, 10))
+	q.Set("digest", f.at.Digest)
+	q.Set("settings", f.settings)
+	return q, f.at
+}
+
+// ask sends a question and returns the answer, which is signed by who is believed.
+func (f *Follower) ask(ctx context.Context, q url.Values) (*reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	nonce := newNonce()
+	q.Set("nonce", nonce)
+	response, err := f.get(ctx, f.options.Path+"?"+q.Encode())
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusNotModified {
+		return nil, fmt.Errorf("ask an admin process: it answers %s%s%s", response.Status, detailOf(response.Body), statusHint(response.StatusCode))
+	}
+	body, err := readAll(response.Body, maxMessage)
+	if err != nil {
+		return nil, fmt.Errorf("ask an admin process: %w", err)
+	}
+	r := &reply{
+		Nonce: nonce, ETag: response.Header.Get("ETag"), Signature: response.Header.Get(signatureHeader), At: time.Now().UnixMicro(),
+		body: body, unchanged: response.StatusCode == http.StatusNotModified,
+	}
+	if err := verify(f.options.Verifier(), r.Nonce, r.ETag, r.body, r.Signature); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return r, nil
 }
 
 // confirm tells that what was kept is what there is.

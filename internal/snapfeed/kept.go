@@ -49,7 +49,7 @@ func readReply(from io.Reader) (*reply, error) {
 	if err := strictjson.Decode(line, r); err != nil {
 		return nil, err
 	}
-	if r.body, err = readPart(from, MaxMessage); errors.Is(err, io.EOF) {
+	if r.body, err = readPart(from, maxMessage); errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	return r, err

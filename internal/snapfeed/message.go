@@ -25,8 +25,8 @@ import (
 const (
 	// format is that of messages which are written now.
 	format = 1
-	// MaxMessage bounds a message, in bytes: documents and rows of rules are most of it.
-	MaxMessage = 512 << 20
+	// maxMessage bounds a message, in bytes: documents and rows of rules are most of it.
+	maxMessage = 512 << 20
 	// maxHead bounds its first line, in bytes.
 	maxHead = 16 << 10
 	// maxBase bounds a file of accounts, in bytes.
@@ -73,8 +73,8 @@ func (m *message) encode() ([]byte, error) {
 	}
 	out := bytes.NewBuffer(append(first, '\n'))
 	err = quotas.Encode(out, slices.Values(m.Accounts), quotas.Head{Version: m.To.Version, Settings: m.Changed})
-	if err == nil && out.Len() > MaxMessage {
-		err = fmt.Errorf("a message of %d bytes; hint: at most %d", out.Len(), MaxMessage)
+	if err == nil && out.Len() > maxMessage {
+		err = fmt.Errorf("a message of %d bytes; hint: at most %d", out.Len(), maxMessage)
 	}
 	return out.Bytes(), err
 }
@@ -84,7 +84,7 @@ var errMessage = errors.New("not a whole message of an admin process")
 // decode reads a message. One that is not whole is refused.
 func decode(data []byte) (*message, error) {
 	first, rest, ok := bytes.Cut(data, []byte("\n"))
-	if !ok || len(first) > maxHead || len(data) > MaxMessage {
+	if !ok || len(first) > maxHead || len(data) > maxMessage {
 		return nil, errMessage
 	}
 	m := new(message)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -193,9 +194,8 @@ func (p *Publisher) answer(ctx context.Context, q *question) (*message, string, 
 	timer := time.NewTimer(q.wait)
 	defer timer.Stop()
 	for {
-		p.mu.Lock()
-		changed := p.changed
-		m, etag, err := p.newsLocked(ctx, q)
+		changed := p.nextChange() // before news: a change meanwhile is looked at again
+		m, etag, err := p.news(ctx, q)
 		if err != nil || m != nil && etag != q.etag {
 			return m, etag, err
 		}
@@ -209,32 +209,26 @@ func (p *Publisher) answer(ctx context.Context, q *question) (*message, string, 
 	}
 }
 
-// newsLocked returns what is news now, nil for nothing, and unlocks mu.
-func (p *Publisher) newsLocked(ctx context.Context, q *question) (*message, string, error) {
-	unlocked := false
-	defer func() {
-		if !unlocked {
-			p.mu.Unlock()
-		}
-	}()
+// nextChange returns what the next change closes.
+func (p *Publisher) nextChange() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.changed
+}
+
+// news returns what is news now, nil for nothing.
+func (p *Publisher) news(ctx context.Context, q *question) (*message, string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if !p.known || p.settings == nil {
 		return nil, "", errNotYet
 	}
-	holds := q.at == p.start || q.at == p.end
-	for i := range p.log {
-		holds = holds || q.at == p.log[i].To
-	}
+	holds := p.hasLocked(q.at)
 	if !holds && q.at.Version > 0 {
-		p.mu.Unlock()
-		unlocked = true
-		asking, cancel := context.WithTimeout(ctx, holdsTimeout)
-		is, err := p.holds(asking, q.at)
-		cancel()
-		if err != nil {
+		var err error
+		if holds, err = p.askLocked(ctx, q.at); err != nil {
 			return nil, "", fmt.Errorf("%w: %w", errNotYet, err)
 		}
-		p.mu.Lock()
-		unlocked, holds = false, is
 	}
 	etag := fmt.Sprintf(`"%d-%.16s-%.16s"`, p.end.Version, p.end.Digest, p.digest)
 	m := &message{head: head{Settings: p.digest, To: p.end}}
@@ -262,6 +256,22 @@ func (p *Publisher) newsLocked(ctx context.Context, q *question) (*message, stri
 		return nil, etag, nil
 	}
 	return m, etag, nil
+}
+
+// hasLocked reports whether a point is known to be a part of the history.
+func (p *Publisher) hasLocked(at sqltenant.Point) bool {
+	return at == p.start || at == p.end ||
+		slices.ContainsFunc(p.log, func(page sqltenant.Page) bool { return page.To == at })
+}
+
+// askLocked asks the database whether a point is a part of the history. Meanwhile it unlocks
+// mu, so that what was read before may have changed.
+func (p *Publisher) askLocked(ctx context.Context, at sqltenant.Point) (bool, error) {
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	ctx, cancel := context.WithTimeout(ctx, holdsTimeout)
+	defer cancel()
+	return p.holds(ctx, at)
 }
 
 // sinceLocked returns the accounts that have changed after a point, each once.
