@@ -154,20 +154,18 @@ func (b billing) take(c *call) (*answer, error) {
 	return jsonAnswer(http.StatusOK, billingView{e.ID, quotas.NameText(name.Subject), changed, records[0].Version})
 }
 
-// read checks an event and returns what it does to an account: an edit that says
-// whether it has changed something.
-func (e *billingEvent) read(o *Options, now time.Time) (name quotas.Name, edit func(*sqltenant.Record) (bool, error), bad *problem) {
-	wrong := func(field, format string, args ...any) (quotas.Name, func(*sqltenant.Record) (bool, error), *problem) {
-		return name, nil, badField(http.StatusUnprocessableEntity, field, format, args...)
-	}
-	switch {
-	case e.ID == "" || len(e.ID) > maxEvent || !ascii.IsVisible(e.ID):
-		return wrong("id", "the name of the event has 1 to %d printable ASCII characters, and no space", maxEvent)
-	case e.At.IsZero():
-		return wrong("at", "missing; hint: the instant from which the change counts, the same when the event is sent again")
-	}
-	if e.At.UnixMicro() < 0 {
-		return wrong("at", "before 1970")
+// billingEdit is what an event does to an account. It reports whether it has changed something.
+type billingEdit = func(*sqltenant.Record) (changed bool, err error)
+
+// badEvent says what is wrong with a field of an event.
+func badEvent(field, format string, args ...any) *problem {
+	return badField(http.StatusUnprocessableEntity, field, format, args...)
+}
+
+// read checks an event and returns whose account it changes, and how.
+func (e *billingEvent) read(o *Options, now time.Time) (name quotas.Name, edit billingEdit, bad *problem) {
+	if bad = e.checkHead(); bad != nil {
+		return name, nil, bad
 	}
 	if name, bad = parseNewName(e.Subject, "subject", o.Hasher); bad != nil {
 		return name, nil, bad
@@ -175,65 +173,91 @@ func (e *billingEvent) read(o *Options, now time.Time) (name quotas.Name, edit f
 	term := tenant.Term{From: e.At.UTC().Truncate(time.Microsecond)}
 	if e.ExpiresAt != nil {
 		if term.Until = e.ExpiresAt.UTC().Truncate(time.Microsecond); !term.From.Before(term.Until) {
-			return wrong("expires_at", "not after at")
+			return name, nil, badEvent("expires_at", "not after at")
 		}
 	}
-	// Before the parts: of an event of another type, none of them is what is wrong.
+	if bad = e.checkParts(); bad != nil {
+		return name, nil, bad
+	}
+	switch e.Type {
+	case tierSet:
+		edit, bad = e.tierEdit(o, term, now)
+	case quotaSet:
+		edit, bad = e.quotaEdit(name.Subject, term, now)
+	default:
+		edit, bad = e.topUpEdit(name.Subject, term, now)
+	}
+	return name, edit, bad
+}
+
+// checkHead checks what the event is called and when it begins.
+func (e *billingEvent) checkHead() *problem {
+	switch {
+	case e.ID == "" || len(e.ID) > maxEvent || !ascii.IsVisible(e.ID):
+		return badEvent("id", "the name of the event has 1 to %d printable ASCII characters, and no space", maxEvent)
+	case e.At.IsZero():
+		return badEvent("at", "missing; hint: the instant from which the change counts, the same when the event is sent again")
+	case e.At.UnixMicro() < 0:
+		return badEvent("at", "before 1970")
+	}
+	return nil
+}
+
+// checkParts checks that the event has the part of its type, and no other.
+func (e *billingEvent) checkParts() *problem {
+	// The type first: of an event of another type, none of the parts is what is wrong.
 	if e.Type != tierSet && e.Type != quotaSet && e.Type != topUpAdd {
-		return wrong("type", "unknown type %.40q; hint: %s, %s or %s", e.Type, tierSet, quotaSet, topUpAdd)
+		return badEvent("type", "unknown type %.40q; hint: %s, %s or %s", e.Type, tierSet, quotaSet, topUpAdd)
 	}
 	for _, part := range []struct {
 		field, of string
 		there     bool
 	}{{"tier", tierSet, e.Tier != nil}, {"quota", quotaSet, e.Quota != nil}, {"top_up", topUpAdd, e.TopUp != nil}} {
 		if part.there != (e.Type == part.of) {
-			return wrong(part.field, "it is there when type is %s, and only then", part.of)
+			return badEvent(part.field, "it is there when type is %s, and only then", part.of)
 		}
 	}
-	switch e.Type {
-	case tierSet:
-		if tiers := o.Tiers(); !tiers.Has(*e.Tier) {
-			return wrong("tier", "unknown tier %.64q; hint: %s", *e.Tier, tiers.Hint())
-		}
-		return name, setTier(tenant.Assignment{Tier: *e.Tier, Term: term}, now), nil
-	case quotaSet:
-		if e.Quota.EffectiveAt != nil || e.Quota.ExpiresAt != nil {
-			return wrong("quota", "it has times of its own; hint: at and expires_at of the event")
-		}
-		if err := quotas.CheckNewDescriptor(e.Quota.Descriptor); err != nil {
-			return wrong("quota.descriptor", "%v", err)
-		}
-		override, bad := e.override(name.Subject, term)
-		if bad != nil {
-			return name, nil, bad
-		}
-		return name, setOverride(override, now), nil
-	}
-	if term.Until.IsZero() {
-		return wrong("expires_at", "missing; hint: a top-up has an end")
-	}
-	if err := quotas.CheckNewDescriptor(e.TopUp.Descriptor); err != nil {
-		return wrong("top_up.descriptor", "%v", err)
-	}
-	t, err := topUpOf(name.Subject, &quotas.TopUp{
-		ID: e.ID, Descriptor: e.TopUp.Descriptor, Hits: e.TopUp.Hits, EffectiveAt: &term.From, ExpiresAt: &term.Until,
-	}, nil, now)
-	if field, ok := errors.AsType[*quotas.FieldError](err); ok {
-		return wrong(billingField("top_up", field.Field), "%s", field.Problem)
-	}
-	return name, addTopUp(t, now), nil
+	return nil
 }
 
-// override returns the quota of e as accounts have it.
-func (e *billingEvent) override(subject tenant.Subject, term tenant.Term) (sqltenant.Override, *problem) {
+func (e *billingEvent) tierEdit(o *Options, term tenant.Term, now time.Time) (billingEdit, *problem) {
+	if tiers := o.Tiers(); !tiers.Has(*e.Tier) {
+		return nil, badEvent("tier", "unknown tier %.64q; hint: %s", *e.Tier, tiers.Hint())
+	}
+	return setTier(tenant.Assignment{Tier: *e.Tier, Term: term}, now), nil
+}
+
+func (e *billingEvent) quotaEdit(subject tenant.Subject, term tenant.Term, now time.Time) (billingEdit, *problem) {
+	if e.Quota.EffectiveAt != nil || e.Quota.ExpiresAt != nil {
+		return nil, badEvent("quota", "it has times of its own; hint: at and expires_at of the event")
+	}
+	if err := quotas.CheckNewDescriptor(e.Quota.Descriptor); err != nil {
+		return nil, badEvent("quota.descriptor", "%v", err)
+	}
 	r := sqltenant.Record{Subject: subject}
 	err := (&quotas.Document{Overrides: []quotas.Override{*e.Quota}}).Record(&r, nil)
 	if field, ok := errors.AsType[*quotas.FieldError](err); ok {
-		return sqltenant.Override{}, badField(http.StatusUnprocessableEntity, billingField("quota", strings.TrimPrefix(field.Field, "overrides[0].")), "%s", field.Problem)
+		return nil, badEvent(billingField("quota", strings.TrimPrefix(field.Field, "overrides[0].")), "%s", field.Problem)
 	}
-	o := r.Overrides[0]
-	o.Term = term
-	return o, nil
+	override := r.Overrides[0]
+	override.Term = term
+	return setOverride(override, now), nil
+}
+
+func (e *billingEvent) topUpEdit(subject tenant.Subject, term tenant.Term, now time.Time) (billingEdit, *problem) {
+	if term.Until.IsZero() {
+		return nil, badEvent("expires_at", "missing; hint: a top-up has an end")
+	}
+	if err := quotas.CheckNewDescriptor(e.TopUp.Descriptor); err != nil {
+		return nil, badEvent("top_up.descriptor", "%v", err)
+	}
+	t, err := topUpOf(subject, &quotas.TopUp{
+		ID: e.ID, Descriptor: e.TopUp.Descriptor, Hits: e.TopUp.Hits, EffectiveAt: &term.From, ExpiresAt: &term.Until,
+	}, nil, now)
+	if field, ok := errors.AsType[*quotas.FieldError](err); ok {
+		return nil, badEvent(billingField("top_up", field.Field), "%s", field.Problem)
+	}
+	return addTopUp(t, now), nil
 }
 
 // billingField is where a field of a part of an event stands in it.
@@ -251,7 +275,7 @@ func billingField(part, field string) string {
 
 // setTier gives an account a tier from an instant on. Tiers that cannot count any
 // more, now or later, are taken out.
-func setTier(a tenant.Assignment, now time.Time) func(*sqltenant.Record) (bool, error) {
+func setTier(a tenant.Assignment, now time.Time) billingEdit {
 	return func(r *sqltenant.Record) (bool, error) {
 		for _, o := range r.Tiers {
 			switch {
@@ -271,7 +295,7 @@ func setTier(a tenant.Assignment, now time.Time) func(*sqltenant.Record) (bool, 
 }
 
 // setOverride is setTier for the quota of a descriptor.
-func setOverride(a sqltenant.Override, now time.Time) func(*sqltenant.Record) (bool, error) {
+func setOverride(a sqltenant.Override, now time.Time) billingEdit {
 	return func(r *sqltenant.Record) (bool, error) {
 		same := func(o sqltenant.Override) bool { return o.Descriptor == a.Descriptor }
 		for _, o := range r.Overrides {
@@ -308,7 +332,7 @@ func covers(a, b tenant.Term, now time.Time) bool {
 
 // addTopUp grants a top-up once, by its ID. When there is no room for it, those that
 // have ended make some.
-func addTopUp(t tenant.TopUp, now time.Time) func(*sqltenant.Record) (bool, error) {
+func addTopUp(t tenant.TopUp, now time.Time) billingEdit {
 	return func(r *sqltenant.Record) (bool, error) {
 		for _, o := range r.TopUps {
 			if o.ID != t.ID {
@@ -327,7 +351,7 @@ func addTopUp(t tenant.TopUp, now time.Time) func(*sqltenant.Record) (bool, erro
 		}
 		r.TopUps = append(r.TopUps, t)
 		if len(r.TopUps) > tenant.MaxTopUps {
-			return false, badField(http.StatusUnprocessableEntity, "top_up", "the account has %d that have not ended", tenant.MaxTopUps)
+			return false, badEvent("top_up", "the account has %d that have not ended", tenant.MaxTopUps)
 		}
 		return true, nil
 	}
