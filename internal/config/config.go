@@ -30,7 +30,7 @@ type Settings struct {
 	// Rules is a file, or a directory that is read with its subdirectories.
 	// Empty means no rules: only limits that callers name are decided.
 	Rules         string        `group:"rules" placeholder:"FILE_OR_DIR" help:"Rule file, or a directory of rule files. Changes are picked up while serving."`
-	Compat        string        `group:"rules" enum:",envoy" default:"" placeholder:"envoy" help:"Defaults of another service for rules that do not say otherwise: 'envoy' means fixed windows, and denied hits count, as in envoyproxy/ratelimit."`
+	Compat        string        `group:"rules" enum:",envoy" default:"" placeholder:"envoy" help:"Defaults of another service for rules that do not say otherwise: 'envoy' means fixed windows, and denied hits count, as in envoyproxy/ratelimit. Default: none."`
 	FailureMode   string        `group:"rules" enum:"open,closed,local,open_unbounded" default:"open" help:"What the rules that do not say failure_mode do while the store cannot decide. Rules that are sensitive fail closed. Default ${default}."`
 	MergeDomains  bool          `group:"rules" help:"Let several rule files add to the same domain, instead of refusing the second one."`
 	RowsDomain    string        `group:"rules" default:"api" placeholder:"DOMAIN" help:"Domain of the rules that stand as rows in the table rate_limit_rules of --tenants. Default ${default}."`
