@@ -253,8 +253,9 @@ type Options struct {
 	// Observer, when not nil, is told of every decision.
 	Observer Observer
 	// Now is the clock for rules, shifts of schedules, tiers and overrides that are in
-	// force for a time only, and for candidates; nil means time.Now. No decision of a
-	// limit depends on it.
+	// force for a time only, for candidates, and for reservations, which begin and end by
+	// it; nil means time.Now. No other decision of a limit depends on it. Whoever gives the
+	// store a clock of its own, as a test does, gives the same one here.
 	Now func() time.Time
 	// OnRollBack, when not nil, is told once when this node stops enforcing the
 	// candidate of a rule by itself. It must not block: it is called from Check, in no
