@@ -104,6 +104,15 @@ func TestF10TokensThroughTheProxy(t *testing.T) {
 	if code, answer, _ := p.chat("dave", large); code != http.StatusOK {
 		t.Errorf("another customer: %d %s", code, answer)
 	}
+	// A client without a key, or with one that it invented, has the budgets of its address.
+	if res, err := p.client.Post("http://"+p.addr+"/v1/chat/completions", "application/json", strings.NewReader(large)); err != nil {
+		t.Error(err)
+	} else {
+		res.Body.Close()
+		if policies := res.Header.Get("RateLimit-Policy"); !strings.Contains(policies, `"day-address"`) || !strings.Contains(policies, `"output-address"`) {
+			t.Errorf("without a key the limits are %s", policies)
+		}
+	}
 	// What lists models costs nothing, whoever owes.
 	if res, err := p.client.Get("http://" + p.addr + "/v1/models"); err != nil || res.StatusCode != http.StatusOK {
 		t.Errorf("%v, %v", res, err)

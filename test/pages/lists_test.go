@@ -46,8 +46,7 @@ var scenes = map[string]scene{
 		files:  map[string]string{"rules.yaml": shopRules},
 		before: []string{"headgate serve --rules rules.yaml"},
 	},
-	"docs/gateways.md":    {files: map[string]string{"rules/api.yaml": userRules, "identity.yaml": identity}},
-	"docs/llm-budgets.md": {before: []string{"cp examples/llm-budgets/*.yaml ."}},
+	"docs/gateways.md": {files: map[string]string{"rules/api.yaml": userRules, "identity.yaml": identity}},
 	"docs/metrics.md": {
 		files:  withRules.files,
 		before: []string{"headgate serve --rules rules.yaml", "headgate check --domain api user:ann"},
