@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -71,6 +72,8 @@ func classify(err error) (store.Reason, string) {
 		return store.Misconfigured, access
 	case secured:
 		return store.Denied, access
+	case errors.As(err, &refused) && strings.Contains(refused.line, "open connections"):
+		return store.Unavailable, "raise the connections that memcached takes (-c), or look for clients that keep many: a node of Headgate has up to " + strconv.Itoa(DefaultMaxConns) + " to each server"
 	case errors.As(err, &refused):
 		if strings.Contains(refused.line, "auth") {
 			return store.Denied, "give the user and the password of its file of users: memcached://user:password@HOST:PORT, or memcached://user@HOST:PORT?password_file=PATH"

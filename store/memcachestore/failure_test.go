@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -232,6 +233,46 @@ func TestNoCAS(t *testing.T) {
 	takeOne(s, "k", yearly, 1)
 	if r := takeOne(s, "k", yearly, 1); store.ReasonOf(r.Err) != store.Misconfigured || !strings.Contains(r.Err.Error(), "-C") {
 		t.Errorf("got %+v", r)
+	}
+}
+
+// TestNoConnectionLeft: a server that has given away all its connections says so, and is not
+// taken for something else than memcached.
+func TestNoConnectionLeft(t *testing.T) {
+	const most = 64
+	server := testserver.Memcached(t, testserver.MemcachedConfig{Args: []string{"-c", strconv.Itoa(most)}})
+	refused := 0
+	for range 2 * most { // all of them, so that no connection which only just ends leaves room
+		conn, err := net.Dial("tcp", server.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if err := conn.SetDeadline(time.Now().Add(patient)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, askVersion); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := bufio.NewReader(conn).ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(answer, "ERROR Too many open connections") {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Fatalf("memcached took %d connections of %d", 2*most, most)
+	}
+	s := open(t, Options{Servers: []string{server.Addr}, Budget: patient})
+	if r := takeOne(s, "k", yearly, 1); store.ReasonOf(r.Err) != store.Unavailable || !strings.Contains(r.Err.Error(), "Too many open connections") || !strings.Contains(r.Err.Error(), "(-c)") {
+		t.Errorf("got %v", r.Err)
+	}
+	for _, c := range Diagnose(t.Context(), Options{Servers: []string{server.Addr}, DialTimeout: patient}).Checks {
+		if c.Name == "connect" && (c.Status != store.CheckProblem || !strings.Contains(c.Hint, "(-c)")) {
+			t.Errorf("the doctor: %+v", c)
+		}
 	}
 }
 

@@ -204,7 +204,7 @@ func errorLine(line []byte) error {
 	switch {
 	case strings.HasPrefix(text, "SERVER_ERROR"):
 		return &serverError{text}
-	case text == "ERROR", strings.HasPrefix(text, "CLIENT_ERROR"):
+	case text == "ERROR", strings.HasPrefix(text, "ERROR "), strings.HasPrefix(text, "CLIENT_ERROR"):
 		return &clientError{text}
 	}
 	return fmt.Errorf("%w: %.40q", errNotMemcached, text)
