@@ -51,6 +51,8 @@ func trouble(err error) (what, hint string) {
 			return "refuses the login", "check user and password"
 		case refusal.Code == "53300":
 			return "has no connection left for this user", "raise its max_connections, or the CONNECTION LIMIT of the user or the database, or look for clients that keep many"
+		case refusal.Code == "57014":
+			return "ends statements that take long", "raise the statement_timeout of this user, or look for who cancels its statements"
 		case refusal.Code == "40001":
 			return "ends reads that are in the way of its replay", "on the replica, a longer max_standby_streaming_delay or hot_standby_feedback=on"
 		case refusal.Code == "3D000":

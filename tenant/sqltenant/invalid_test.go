@@ -119,6 +119,7 @@ func TestTrouble(t *testing.T) {
 	_, refused := sqltenant.Open(t.Context(), address.String())
 	address.User = url.User("nobody")
 	_, unknown := sqltenant.Open(t.Context(), address.String())
+	late := afterItsTime(t, server.DSN)
 	tamper(t, server.DSN, `ALTER ROLE guest CONNECTION LIMIT 0`)
 	address.User = url.UserPassword("guest", "open")
 	query := address.Query()
@@ -141,7 +142,7 @@ func TestTrouble(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want string
-	}{{refused, "refuses permission"}, {full, "has no connection left"}, {unknown, "refuses the login"}, {readOnly, "is read-only"}, {gone, "does not answer"}} {
+	}{{refused, "refuses permission"}, {full, "has no connection left"}, {late, "ends statements that take long"}, {unknown, "refuses the login"}, {readOnly, "is read-only"}, {gone, "does not answer"}} {
 		if c.err == nil || !strings.HasPrefix(sqltenant.Trouble(c.err), c.want) {
 			t.Errorf("%v is called %q, want %q", c.err, sqltenant.Trouble(c.err), c.want)
 		}
@@ -149,4 +150,32 @@ func TestTrouble(t *testing.T) {
 			t.Errorf("%v has the hint %q", c.err, hint)
 		}
 	}
+}
+
+// afterItsTime returns the error of a read that waits for a lock until PostgreSQL ends it.
+func afterItsTime(t *testing.T, dsn string) error {
+	t.Helper()
+	other := raw(t, dsn)
+	defer other.Close()
+	held, err := other.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = held.Rollback() }()
+	if _, err := held.ExecContext(t.Context(), `LOCK TABLE tenant_head`); err != nil {
+		t.Fatal(err)
+	}
+	address, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := address.Query()
+	query.Set("statement_timeout", "100")
+	address.RawQuery = query.Encode()
+	d, err := sqltenant.Open(t.Context(), address.String())
+	if err == nil {
+		defer d.Close()
+		_, err = d.Version(t.Context())
+	}
+	return err
 }
