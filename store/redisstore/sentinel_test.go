@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -155,6 +156,50 @@ func TestErrorsOfSentinelsSaySo(t *testing.T) {
 			t.Errorf("error\n%s\nwant\n%s", got, want)
 		}
 	}
+}
+
+// A sentinel may name a replica. The user has given the right addresses then, and is not told to
+// give another one.
+func TestSentinelNamesAReplica(t *testing.T) {
+	t.Parallel()
+	servers := testserver.Sentinel(t, testserver.SentinelConfig{Sentinels: 1})
+	monitor(t, servers.Sentinels()[0], "astray", servers.Nodes[1])
+	o := sentinelOptions(servers)
+	o.Sentinel.Master = "astray"
+	wantReason(t, open(t, o), store.ReadOnly, "the server is a replica; hint: the sentinels name a replica")
+}
+
+// Sentinels that are far away are heard too, beside a near one that is wrong. To connect to one
+// takes longer than it is waited for once another has answered.
+func TestFarSentinelsAreHeard(t *testing.T) {
+	t.Parallel()
+	servers := testserver.Sentinel(t, testserver.SentinelConfig{})
+	o := sentinelOptions(servers)
+	o.Sentinel.Master = "split"
+	for i, sentinel := range servers.Sentinels() {
+		named := servers.Nodes[0]
+		if i == 0 {
+			named = servers.Nodes[1]
+		} else {
+			way := testserver.NewProxy(t, sentinel.Addr)
+			way.Set(testserver.Toxics{Down: testserver.Toxic{Latency: 80 * time.Millisecond}})
+			o.Sentinel.Addrs[i] = way.Addr
+		}
+		monitor(t, sentinel, o.Sentinel.Master, named)
+	}
+	s := open(t, o)
+	eventually.True(t, "the store is at the primary that most name", func() bool { return takeOne(s, "key", tenPerHour, 1).Err == nil })
+}
+
+// monitor has a sentinel name a server, which it never replaces: more sentinels than there are would
+// have to agree.
+func monitor(t *testing.T, sentinel *testserver.RedisServer, name string, server *testserver.RedisServer) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(server.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sentinel.MustDo("SENTINEL", "MONITOR", name, host, port, "9")
 }
 
 func wantPeek(t *testing.T, s *Store) {

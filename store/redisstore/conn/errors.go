@@ -66,6 +66,10 @@ const hintHidden = "the server lacks a command that the scripts use: take its re
 
 const hintNotRunning = "is Redis running there?"
 
+// hintPrimary ends the hints for replicas that a user has given the address of; see
+// Options.ReplicaHint.
+const hintPrimary = "give the address of the primary"
+
 const hintCluster = "give the address as redis+cluster://HOST:PORT"
 
 // answers lists the error replies of Redis and its relatives. The first match
@@ -80,9 +84,9 @@ var answers = []answer{
 	{"without any password configured", store.Denied, "Redis has no password for this user: give none, or set one there"},
 	{"but no password is set", store.Denied, "Redis has no password: give none, or set one there"},
 	{"OOM", store.Full, "raise maxmemory, or look for what else fills this Redis; give Headgate its own"},
-	{"READONLY", store.ReadOnly, "this is a replica: give the address of the primary"},
+	{"READONLY", store.ReadOnly, "this is a replica: " + hintPrimary},
 	{"LOADING", store.Loading, "Redis is reading its data after a start; it answers when it is done"},
-	{"MASTERDOWN", store.Unavailable, "a replica has lost its primary: give the address of the primary"},
+	{"MASTERDOWN", store.Unavailable, "a replica has lost its primary: " + hintPrimary},
 	{"The cluster is down", store.Unavailable, "a shard is away, or most of them are: see CLUSTER INFO; with cluster-require-full-coverage no the other shards go on when one is away"},
 	{"CLUSTERDOWN", store.Unavailable, "the cluster does not serve this slot: see CLUSTER INFO"},
 	{"TRYAGAIN", store.Unavailable, "the slot is being moved"},
@@ -158,7 +162,7 @@ func Classify(err error) (store.Reason, string) {
 		errors.Is(err, context.Canceled), errors.Is(err, os.ErrDeadlineExceeded):
 		return store.Timeout, ""
 	case errors.Is(err, errReplica):
-		return store.ReadOnly, "give the address of the primary"
+		return store.ReadOnly, hintPrimary
 	case errors.Is(err, ErrIsSentinel):
 		return store.Misconfigured, "give the address as redis+sentinel://HOST:PORT/DB?master=NAME"
 	case errors.Is(err, errIsCluster):
@@ -273,7 +277,7 @@ func (o *Options) Fault(op string, err error) *store.Error {
 	if known, ok := errors.AsType[*store.Error](err); ok {
 		return known
 	}
-	reason, hint := Classify(err)
+	reason, hint := o.Classify(err)
 	text := err.Error()
 	for _, secret := range o.Secrets() {
 		text = strings.ReplaceAll(text, secret, "***")
@@ -282,4 +286,25 @@ func (o *Options) Fault(op string, err error) *store.Error {
 		err = errors.New(text)
 	}
 	return &store.Error{Op: op, Store: o.Address(), Reason: reason, Hint: hint, Err: err}
+}
+
+// Classify is the function Classify, with the hint that is right for the deployment.
+func (o *Options) Classify(err error) (store.Reason, string) {
+	reason, hint := Classify(err)
+	if told := o.ReplicaHint(); told != "" && strings.HasSuffix(hint, hintPrimary) {
+		hint = told
+	}
+	return reason, hint
+}
+
+// ReplicaHint returns the hint for a server that is a replica, where others tell the addresses of
+// servers; "" where the user has given the address, and has to give another one.
+func (o *Options) ReplicaHint() string {
+	switch o.Topology() {
+	case BySentinels:
+		return "the sentinels name a replica: a failover is under way, or they are wrong if it stays: compare SENTINEL MASTER on each with ROLE of the servers"
+	case InCluster:
+		return "a node has become a replica: a failover is under way; if it stays, compare CLUSTER NODES of the nodes"
+	}
+	return ""
 }

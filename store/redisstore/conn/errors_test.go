@@ -92,3 +92,22 @@ func TestFaultHidesThePassword(t *testing.T) {
 		t.Error(fault)
 	}
 }
+
+// Who has given the address of a replica has to give another one; who has given those of sentinels
+// or of a cluster has not.
+func TestHintsOfReplicas(t *testing.T) {
+	for want, o := range map[string]Options{
+		"give the address of the primary": {Network: "tcp", Addr: "host:1"},
+		"the sentinels name a replica":    {Network: "tcp", Addr: "host:1", Sentinel: &Sentinel{Addrs: []string{"host:2"}, Master: "m"}},
+		"a node has become a replica":     {Network: "tcp", Addr: "host:1", Cluster: []string{"host:1"}},
+	} {
+		for _, err := range []error{
+			errReplica, ScriptError("READONLY You can't write against a read only replica."),
+			ScriptError("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."),
+		} {
+			if fault := o.Fault("take", err); !strings.Contains(fault.Hint, want) || strings.Contains(fault.Hint, hintPrimary) != (o.Topology() == OneServer) {
+				t.Errorf("%v of %v: %q, want %q", err, o, fault.Hint, want)
+			}
+		}
+	}
+}

@@ -70,18 +70,20 @@ func TestDialsElsewhereAtOnce(t *testing.T) {
 // The newest answer counts, however few sentinels give it; of equally new ones that
 // which most give.
 func TestNewestReport(t *testing.T) {
-	old, fresh := report{addr: "old:1", epoch: 3}, report{addr: "new:1", epoch: 4}
+	old, fresh := Report{Addr: "old:1", Epoch: 3}, Report{Addr: "new:1", Epoch: 4}
 	for name, c := range map[string]struct {
-		reports []report
+		reports []Report
 		want    string
 		votes   int
 	}{
-		"a minority knows the newer epoch":         {[]report{old, old, fresh}, "new:1", 1},
-		"the newer epoch comes first":              {[]report{fresh, old, old}, "new:1", 1},
-		"sentinels that may not tell their epochs": {[]report{{addr: "a:1"}, {addr: "b:1"}, {addr: "b:1"}}, "b:1", 2},
-		"one alone": {[]report{old}, "old:1", 1},
+		"a minority knows the newer epoch":         {[]Report{old, old, fresh}, "new:1", 1},
+		"the newer epoch comes first":              {[]Report{fresh, old, old}, "new:1", 1},
+		"sentinels that may not tell their epochs": {[]Report{{Addr: "a:1"}, {Addr: "b:1"}, {Addr: "b:1"}}, "b:1", 2},
+		"as many give one as the other":            {[]Report{{Addr: "b:1"}, {Addr: "a:1"}}, "a:1", 1},
+		"in another order":                         {[]Report{{Addr: "a:1"}, {Addr: "b:1"}}, "a:1", 1},
+		"one alone":                                {[]Report{old}, "old:1", 1},
 	} {
-		if got := newest(c.reports); got.addr != c.want || got.votes != c.votes {
+		if got := Newest(c.reports); got.Addr != c.want || got.Votes != c.votes {
 			t.Errorf("%s: %+v, want %s with %d votes", name, got, c.want, c.votes)
 		}
 	}

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,13 +41,18 @@ type finder struct {
 type peer struct {
 	options *Options
 	session *Session
+	// dialling brings the connection that is being made, nil while none is, and stop ends that.
+	// It goes on when who has asked waits no longer: a sentinel far away would never be heard
+	// beside a near one.
+	dialling <-chan dialled
+	stop     context.CancelFunc
 }
 
-// report is what sentinels say.
-type report struct {
-	addr  string
-	epoch int64 // of the failover that made it the primary
-	votes int   // how many sentinels say so
+// Report is what sentinels say.
+type Report struct {
+	Addr  string
+	Epoch int64 // of the failover that made it the primary; 0 where the user may not ask for it
+	Votes int   // how many sentinels say so, of those that Newest has heard
 }
 
 // newFinder returns a finder for the sentinels of o.
@@ -61,7 +67,7 @@ func newFinder(o *Options) *finder {
 // close ends the connections to the sentinels.
 func (f *finder) close() {
 	for i := range f.peers {
-		f.peers[i].hangUp()
+		f.peers[i].close()
 	}
 }
 
@@ -71,13 +77,13 @@ func (f *finder) dial(ctx context.Context) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.dialled = found.addr
-	o := f.options.At(found.addr)
+	f.dialled = found.Addr
+	o := f.options.At(found.Addr)
 	se, err := dial(ctx, o)
 	if err != nil {
 		return nil, o.Fault("dial", err)
 	}
-	f.epoch = found.epoch
+	f.epoch = found.Epoch
 	return se, nil
 }
 
@@ -85,7 +91,7 @@ func (f *finder) dial(ctx context.Context) (*Session, error) {
 // dialled last.
 func (f *finder) elsewhere(ctx context.Context) bool {
 	found, err := f.find(ctx)
-	return err == nil && f.dialled != "" && found.addr != f.dialled
+	return err == nil && f.dialled != "" && found.Addr != f.dialled
 }
 
 // watch ends the session when another server has become the primary: one that
@@ -97,10 +103,10 @@ func (f *finder) watch(ctx context.Context, se *Session) {
 			return
 		}
 		found, err := f.find(ctx)
-		if err != nil || found.addr == se.Options.Addr {
+		if err != nil || found.Addr == se.Options.Addr {
 			continue
 		}
-		if found.epoch >= f.epoch || found.votes > len(f.peers)/2 {
+		if found.Epoch >= f.epoch || found.Votes > len(f.peers)/2 {
 			se.End(errMoved)
 			return
 		}
@@ -109,31 +115,41 @@ func (f *finder) watch(ctx context.Context, se *Session) {
 
 // find asks all sentinels and returns the newest answer: one that was cut off
 // from the others knows an old one.
-func (f *finder) find(ctx context.Context) (report, error) {
-	reports, errs := Gather(ctx, f.options.DialTimeout, len(f.peers), func(ctx context.Context, i int) (report, error) {
+func (f *finder) find(ctx context.Context) (Report, error) {
+	reports, errs := Gather(ctx, f.options.DialTimeout, len(f.peers), func(ctx context.Context, i int) (Report, error) {
 		return f.peers[i].ask(ctx, f.options)
 	})
 	if len(reports) == 0 {
-		return report{}, f.silence(errs)
+		return Report{}, f.silence(errs)
 	}
-	return newest(reports), nil
+	return Newest(reports), nil
 }
 
-// newest returns the report of the latest epoch, of several that which most sentinels
-// give, with how many do.
-func newest(reports []report) report {
-	best := report{epoch: -1}
+// Newest returns the report of the latest epoch, of several that which most sentinels
+// give, with how many do. Where as many give another one, all nodes must choose alike, and each
+// node every time: the lesser address is as good as any.
+func Newest(reports []Report) Report {
+	best := Report{Epoch: -1}
 	for _, r := range reports {
 		for _, other := range reports {
-			if other.addr == r.addr {
-				r.votes++
+			if other.Addr == r.Addr {
+				r.Votes++
 			}
 		}
-		if r.epoch > best.epoch || r.epoch == best.epoch && r.votes > best.votes {
+		if r.newer(&best) {
 			best = r
 		}
 	}
 	return best
+}
+
+// newer reports whether r counts and not other.
+func (r *Report) newer(other *Report) bool {
+	return cmp.Or(
+		cmp.Compare(r.Epoch, other.Epoch),
+		cmp.Compare(r.Votes, other.Votes),
+		cmp.Compare(other.Addr, r.Addr),
+	) > 0
 }
 
 // silence says why no sentinel names a primary: with the first thing that one of
@@ -152,15 +168,15 @@ func (f *finder) silence(errs []error) error {
 }
 
 // ask asks one sentinel for the primary of o.
-func (p *peer) ask(ctx context.Context, o *Options) (report, error) {
+func (p *peer) ask(ctx context.Context, o *Options) (Report, error) {
 	r, err := p.tryAsk(ctx, o.Sentinel.Master)
 	if err == nil {
 		return r, nil
 	}
-	if !errors.Is(err, errNoMaster) {
+	if !errors.Is(err, errNoMaster) && !givenUp(err) {
 		p.hangUp()
 	}
-	return report{}, p.fault(o, err)
+	return Report{}, p.fault(o, err)
 }
 
 // fault says what went wrong with the sentinel. It names the store and calls the sentinel one,
@@ -172,13 +188,13 @@ func (p *peer) fault(o *Options, err error) *store.Error {
 	}
 	fault.Store = o.Address()
 	fault.Err = fmt.Errorf("sentinel %s: %w", p.options.Addr, fault.Err)
-	fault.Hint = sentinelHint(err, fault.Hint)
+	fault.Hint = SentinelHint(err, fault.Hint)
 	return &fault
 }
 
-// sentinelHint returns the hint for an error of a sentinel, where another one is right than for
+// SentinelHint returns the hint for an error of a sentinel, where another one is right than for
 // a Redis.
-func sentinelHint(err error, hint string) string {
+func SentinelHint(err error, hint string) string {
 	switch code := codeOf(err); {
 	case code == "NOPERM":
 		return "the user of the sentinels needs +sentinel"
@@ -190,14 +206,9 @@ func sentinelHint(err error, hint string) string {
 	return hint
 }
 
-func (p *peer) tryAsk(ctx context.Context, master string) (report, error) {
-	if p.session == nil || p.session.isOver() {
-		p.hangUp()
-		se, err := Connect(ctx, p.options)
-		if err != nil {
-			return report{}, err
-		}
-		p.session = se
+func (p *peer) tryAsk(ctx context.Context, master string) (Report, error) {
+	if err := p.connect(ctx); err != nil {
+		return Report{}, err
 	}
 	answers := p.session.Pipe.AskAll(ctx,
 		resp.Words("SENTINEL", "GET-MASTER-ADDR-BY-NAME", master),
@@ -205,20 +216,72 @@ func (p *peer) tryAsk(ctx context.Context, master string) (report, error) {
 	addr, err := answers[0].Texts()
 	switch {
 	case errors.Is(err, resp.ErrNil), err == nil && len(addr) == 0:
-		return report{}, errNoMaster
+		return Report{}, errNoMaster
 	case err != nil && IsReply(err) && strings.Contains(err.Error(), "unknown command"):
-		return report{}, errNotSentinel
+		return Report{}, errNotSentinel
 	case err != nil:
-		return report{}, err
+		return Report{}, err
 	case len(addr) != 2:
-		return report{}, ErrBadReply
+		return Report{}, ErrBadReply
 	}
-	r := report{addr: net.JoinHostPort(addr[0], addr[1])}
-	// A user that may not ask for it gets along without.
-	if facts, err := answers[1].Pairs(); err == nil {
-		r.epoch, _ = strconv.ParseInt(facts["config-epoch"], 10, 64)
+	facts, _ := answers[1].Pairs() // a user that may not ask for it gets along without
+	return Report{Addr: net.JoinHostPort(addr[0], addr[1]), Epoch: ConfigEpoch(facts)}, nil
+}
+
+// ConfigEpoch returns the epoch among what SENTINEL MASTER has answered, 0 where it is not.
+func ConfigEpoch(facts map[string]string) int64 {
+	epoch, _ := strconv.ParseInt(facts["config-epoch"], 10, 64)
+	return epoch
+}
+
+// dialled is how an attempt to connect has ended.
+type dialled struct {
+	session *Session
+	err     error
+}
+
+// connect makes sure that there is a connection, or says why there is none. One that is still
+// being made when ctx ends is for who asks next.
+func (p *peer) connect(ctx context.Context) error {
+	if p.session != nil && !p.session.isOver() {
+		return nil
 	}
-	return r, nil
+	p.hangUp()
+	if p.dialling == nil {
+		p.dial()
+	}
+	select {
+	case made := <-p.dialling:
+		p.stop()
+		p.dialling, p.session = nil, made.session
+		return made.err
+	case <-ctx.Done():
+		return fmt.Errorf("%w after %v", errNoGreeting, p.options.DialTimeout)
+	}
+}
+
+// dial begins to connect.
+func (p *peer) dial() {
+	ctx, cancel := context.WithTimeout(context.Background(), p.options.DialTimeout)
+	ended := make(chan dialled, 1)
+	p.dialling, p.stop = ended, cancel
+	go func() {
+		se, err := Connect(ctx, p.options)
+		ended <- dialled{se, err}
+	}()
+}
+
+// close ends the connection, also one that is being made.
+func (p *peer) close() {
+	p.hangUp()
+	if p.dialling == nil {
+		return
+	}
+	p.stop()
+	if made := <-p.dialling; made.session != nil {
+		made.session.Close()
+	}
+	p.dialling = nil
 }
 
 // hangUp ends the connection, if there is one.

@@ -67,7 +67,7 @@ func (d *doctor) say(c store.Check) { d.report.Checks = append(d.report.Checks, 
 
 // blame notes a step that failed.
 func (d *doctor) blame(name, server string, err error) {
-	_, hint := conn.Classify(err)
+	_, hint := d.options.Classify(err)
 	d.say(store.Check{Name: name, Server: server, Status: store.CheckProblem, Found: plainError(err), Hint: hint})
 }
 
@@ -123,31 +123,34 @@ func (d *doctor) scheme() string {
 
 // sentinels asks each sentinel for the primary, and examines that.
 func (d *doctor) sentinels(ctx context.Context) {
-	s := d.options.Sentinel
-	named := map[string]bool{}
-	var primary string
+	o, s := d.options, d.options.Sentinel
+	var reports []conn.Report
+	var said []string
 	for _, addr := range s.Addrs {
-		p := d.visit(ctx, visit{network: "tcp", addr: addr, as: d.options.SentinelAt(addr), optional: true})
+		p := d.visit(ctx, visit{network: "tcp", addr: addr, as: o.SentinelAt(addr), optional: true, sentinel: true})
 		if p == nil {
 			continue
 		}
-		if found := d.askSentinel(p); found != "" {
-			primary = found
-			named[found] = true
+		if told := d.askSentinel(p); told.Addr != "" {
+			reports, said = append(reports, told), append(said, addr+" says "+told.Addr)
 		}
 		p.close()
 	}
-	switch {
-	case len(named) == 0:
+	if len(reports) == 0 {
 		d.say(store.Check{Name: "sentinels", Status: store.CheckProblem, Found: fmt.Sprintf("none of %d names a primary called %q", len(s.Addrs), s.Master), Hint: "see the checks of each sentinel above"})
 		return
-	case len(named) > 1:
-		d.say(store.Check{Name: "sentinels", Status: store.CheckWarning, Found: "the sentinels name different primaries", Hint: "a failover may be under way: ask again; if it stays, see SENTINEL MASTER on each"})
-	default:
-		d.say(store.Check{Name: "sentinels", Status: store.CheckOK, Found: "the primary is " + primary})
 	}
-	o := d.options
-	p := d.visit(ctx, visit{network: "tcp", addr: primary, as: o, db: o.DB, toldBy: "the sentinels"})
+	primary := conn.Newest(reports)
+	if primary.Votes == len(reports) {
+		d.say(store.Check{Name: "sentinels", Status: store.CheckOK, Found: "the primary is " + primary.Addr})
+	} else {
+		d.say(store.Check{
+			Name: "sentinels", Status: store.CheckWarning,
+			Found: "the sentinels name different primaries: " + strings.Join(said, ", ") + "; nodes go to " + primary.Addr,
+			Hint:  "a failover may be under way: ask again; if it stays, see SENTINEL MASTER on each: the highest config-epoch counts, and of several what most say",
+		})
+	}
+	p := d.visit(ctx, visit{network: "tcp", addr: primary.Addr, as: o, db: o.DB, toldBy: "the sentinels"})
 	if p == nil {
 		return
 	}
@@ -157,8 +160,8 @@ func (d *doctor) sentinels(ctx context.Context) {
 	}
 }
 
-// askSentinel returns the primary that a sentinel names; "" if it names none.
-func (d *doctor) askSentinel(p *subject) string {
+// askSentinel returns the primary that a sentinel names; none if it names none.
+func (d *doctor) askSentinel(p *subject) conn.Report {
 	name := d.options.Sentinel.Master
 	if mode := p.mode(); mode != "sentinel" && mode != "" {
 		form := d.scheme() + "://" + p.addr
@@ -166,12 +169,12 @@ func (d *doctor) askSentinel(p *subject) string {
 			form = d.scheme() + "+cluster://" + p.addr
 		}
 		d.say(store.Check{Name: "kind", Server: p.addr, Status: store.CheckProblem, Found: "this is a Redis, and was given as a Sentinel", Hint: "sentinels listen on port 26379 by default; give a Redis without them as " + form})
-		return ""
+		return conn.Report{}
 	}
 	reply, err := p.do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)
 	if err != nil {
-		d.blame("master", p.addr, err)
-		return ""
+		d.blameVisit("master", visit{addr: p.addr, sentinel: true}, err)
+		return conn.Report{}
 	}
 	parts := texts(reply)
 	if len(parts) != 2 {
@@ -179,17 +182,28 @@ func (d *doctor) askSentinel(p *subject) string {
 			Name: "master", Server: p.addr, Status: store.CheckProblem, Found: fmt.Sprintf("this sentinel knows no primary called %q", name),
 			Hint: "it knows " + p.masters() + ": give one as ?master=NAME",
 		})
-		return ""
+		return conn.Report{}
 	}
-	primary := net.JoinHostPort(parts[0], parts[1])
-	if _, err := p.do("SENTINEL", "CKQUORUM", name); conn.IsReply(err) {
+	told := conn.Report{Addr: net.JoinHostPort(parts[0], parts[1])}
+	// A user that may not ask for it gets along without.
+	if reply, err := p.do("SENTINEL", "MASTER", name); err == nil {
+		facts, _ := reply.Pairs()
+		told.Epoch = conn.ConfigEpoch(facts)
+	}
+	if _, err := p.do("SENTINEL", "CKQUORUM", name); conn.IsReply(err) && !denied(err) {
 		d.say(store.Check{Name: "quorum", Server: p.addr, Status: store.CheckWarning, Found: plainError(err), Hint: "too few sentinels agree or can be reached to replace a dead primary"})
 	} else if err != nil {
 		d.unknown("quorum", p.addr, err)
 	} else {
 		d.say(store.Check{Name: "quorum", Server: p.addr, Status: store.CheckOK, Found: "a failover can be agreed on"})
 	}
-	return primary
+	return told
+}
+
+// denied reports whether a server says that its user may not ask.
+func denied(err error) bool {
+	reason, _ := conn.Classify(err)
+	return reason == store.Denied
 }
 
 // cluster asks the first node that answers for the others, and examines each

@@ -234,6 +234,9 @@ func TestDiagnoseReplica(t *testing.T) {
 	primary := testserver.Redis(t, testserver.RedisConfig{})
 	replica := testserver.Redis(t, testserver.RedisConfig{ReplicaOf: primary})
 	expect(t, diagnose(t, replica.URL(), nil), finding{"role", store.CheckProblem, "give the address of its primary, " + primary.Addr})
+	replica.MustDo("ACL", "SETUSER", "limited", "on", ">hunter2", "~*", "+@all", "-info")
+	limited := "redis://limited:hunter2@" + replica.Addr
+	expect(t, diagnose(t, limited, nil), finding{"role", store.CheckProblem, "give the address of its primary, " + primary.Addr})
 	guarded := testserver.Redis(t, testserver.RedisConfig{Args: []string{"--min-replicas-to-write", "1"}})
 	expect(t, diagnose(t, guarded.URL(), nil), finding{"scripts", store.CheckProblem, "min-replicas-to-write"})
 }
@@ -249,9 +252,42 @@ func TestDiagnoseSentinel(t *testing.T) {
 	expect(t, diagnose(t, "redis://"+s.Addrs()[0], nil), finding{"kind", store.CheckProblem, "redis+sentinel://" + s.Addrs()[0]})
 	expect(t, diagnose(t, "redis+sentinel://"+s.Nodes[0].Addr+"/0?master=x", nil), finding{"kind", store.CheckProblem, "this is a Redis, and was given as a Sentinel"})
 	expect(t, diagnose(t, "redis+cluster://"+s.Addrs()[0], nil), finding{"kind", store.CheckProblem, "this is a Sentinel"})
+	// Users of sentinels that may not ask for all.
+	for _, sentinel := range s.Sentinels() {
+		sentinel.MustDo("ACL", "SETUSER", "limited", "on", ">hunter2", "+@all", "-sentinel|ckquorum")
+		sentinel.MustDo("ACL", "SETUSER", "blind", "on", ">hunter2", "+@all", "-sentinel")
+	}
+	expect(t, diagnose(t, good+"&sentinel_user=limited&sentinel_password=hunter2", nil), finding{"quorum", store.CheckUnknown, "NOPERM"})
+	find(t, diagnose(t, good+"&sentinel_user=blind&sentinel_password=hunter2", nil), finding{"master", store.CheckProblem, "the user of the sentinels needs +sentinel"})
 	// One that is away is no problem while others answer.
 	s.Sentinels()[0].Kill()
-	expect(t, diagnose(t, good, nil), finding{"connect", store.CheckWarning, "is Redis running there?"})
+	expect(t, diagnose(t, good, nil), finding{"connect", store.CheckWarning, "is a sentinel running there?"})
+}
+
+// The doctor examines the server that nodes go to, whichever sentinel names it, and says who names
+// which. A replica that sentinels name is not the fault of the address.
+func TestDiagnoseSentinelsThatDisagree(t *testing.T) {
+	s := testserver.Sentinel(t, testserver.SentinelConfig{Quick: true})
+	monitor := func(sentinel *testserver.RedisServer, name, addr string) {
+		t.Helper()
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sentinel.MustDo("SENTINEL", "MONITOR", name, host, port, "9") // more than there are, so that none is replaced
+	}
+	all := s.Sentinels()
+	monitor(all[0], "split", s.Nodes[0].Addr)
+	monitor(all[1], "split", s.Nodes[0].Addr)
+	monitor(all[2], "split", s.Nodes[1].Addr)
+	monitor(all[0], "astray", s.Nodes[1].Addr)
+	url := "redis+sentinel://" + strings.Join(s.Addrs(), ",") + "/0?master="
+	r := diagnose(t, url+"split", nil)
+	expect(t, r, finding{"sentinels", store.CheckWarning, all[2].Addr + " says " + s.Nodes[1].Addr + "; nodes go to " + s.Nodes[0].Addr})
+	find(t, r, finding{"role", store.CheckOK, "primary with 1 replica"})
+	r = diagnose(t, url+"astray", nil)
+	find(t, r, finding{"role", store.CheckProblem, "this is a replica of " + s.Nodes[0].Addr + ": what it would count is lost; hint: the sentinels name a replica"})
+	find(t, r, finding{"scripts", store.CheckProblem, "hint: the sentinels name a replica"})
 }
 
 func TestDiagnoseCluster(t *testing.T) {
@@ -309,7 +345,9 @@ func TestDiagnoseSentinelUsers(t *testing.T) {
 		o.TLS, o.Sentinel.TLS = s.Certificates.Client(), s.Certificates.Client()
 	}
 	expect(t, diagnose(t, url("hunter2", "hunter22"), trusting), finding{"scripts", store.CheckOK, ""})
-	find(t, diagnose(t, url("hunter2", "hunter3"), trusting), finding{"auth", store.CheckWarning, "wrong user or password"})
+	for _, password := range []string{"hunter3", ""} {
+		find(t, diagnose(t, url("hunter2", password), trusting), finding{"auth", store.CheckWarning, "sentinels have a user and a password of their own"})
+	}
 	expect(t, diagnose(t, url("hunter2", "hunter3"), trusting), finding{"sentinels", store.CheckProblem, "none of 3"})
 	expect(t, diagnose(t, url("hunter1", "hunter22"), trusting), finding{"auth", store.CheckProblem, "wrong user or password"})
 	half := func(o *conn.Options) {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"fmt"
@@ -65,6 +66,7 @@ func (d *doctor) version(p *subject) {
 // role makes sure that the server is a primary, and counts its replicas.
 func (d *doctor) role(p *subject, wantReplicas int) {
 	role, replicas := field(p.info, "role"), field(p.info, "connected_slaves")
+	host, port := field(p.info, "master_host"), field(p.info, "master_port")
 	if role == "" {
 		reply, _ := p.do("ROLE")
 		list, _ := reply.List()
@@ -73,13 +75,19 @@ func (d *doctor) role(p *subject, wantReplicas int) {
 			return
 		}
 		role = text(list[0])
+		if role == "slave" && len(list) > 2 {
+			host, port = text(list[1]), list[2].String()
+		}
 		if connected, err := list[len(list)-1].List(); err == nil && role == "master" {
 			replicas = strconv.Itoa(len(connected))
 		}
 	}
 	if role == "slave" {
-		primary := net.JoinHostPort(field(p.info, "master_host"), field(p.info, "master_port"))
-		d.say(store.Check{Name: "role", Server: p.addr, Status: store.CheckProblem, Found: "this is a replica: what it would count is lost", Hint: "give the address of its primary, " + primary})
+		primary := net.JoinHostPort(host, port)
+		d.say(store.Check{
+			Name: "role", Server: p.addr, Status: store.CheckProblem, Found: "this is a replica of " + primary + ": what it would count is lost",
+			Hint: cmp.Or(d.options.ReplicaHint(), "give the address of its primary, "+primary),
+		})
 		return
 	}
 	c := store.Check{Name: "role", Server: p.addr, Status: store.CheckOK, Found: "primary with " + plural(replicas, "replica")}
@@ -157,7 +165,7 @@ func (d *doctor) scripts(p *subject) {
 		return
 	}
 	if refused := answers[1:]; len(refused) > 0 {
-		d.say(refusedCommands(p.addr, refused, store.CheckProblem))
+		d.say(d.refusedCommands(p.addr, refused, store.CheckProblem))
 		return
 	}
 	if _, err := p.do("EVALSHA", fmt.Sprintf("%x", sha1.Sum([]byte(probeScript))), "1", p.key); err != nil {
@@ -169,7 +177,7 @@ func (d *doctor) scripts(p *subject) {
 		return
 	}
 	if refused := texts(reply); len(refused) > 0 {
-		d.say(refusedCommands(p.addr, refused, store.CheckWarning))
+		d.say(d.refusedCommands(p.addr, refused, store.CheckWarning))
 		return
 	}
 	d.say(store.Check{Name: "scripts", Server: p.addr, Status: store.CheckOK, Found: "EVAL, EVALSHA and all commands are permitted; numbers have 64 bits"})
@@ -177,7 +185,7 @@ func (d *doctor) scripts(p *subject) {
 
 // refusedCommands says what scripts may not do: each is "NAME: error". It is a warning
 // where decisions go on all the same.
-func refusedCommands(server string, refused []string, status string) store.Check {
+func (d *doctor) refusedCommands(server string, refused []string, status string) store.Check {
 	var names []string
 	var cause string
 	for _, one := range refused {
@@ -185,7 +193,7 @@ func refusedCommands(server string, refused []string, status string) store.Check
 		names, cause = append(names, name), text
 	}
 	c := store.Check{Name: "scripts", Server: server, Status: status, Found: strings.Join(names, ", ") + " refused in scripts: " + cause}
-	_, c.Hint = conn.Classify(&resp.Error{Text: strings.TrimPrefix(cause, "-")})
+	_, c.Hint = d.options.Classify(&resp.Error{Text: strings.TrimPrefix(cause, "-")})
 	return c
 }
 

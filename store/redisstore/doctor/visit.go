@@ -28,6 +28,8 @@ type visit struct {
 	db int
 	// optional says that there are others in its place: what fails is a warning.
 	optional bool
+	// sentinel says that a sentinel is to be there.
+	sentinel bool
 	// toldBy says who gave the address, if it was not the user.
 	toldBy string
 }
@@ -38,6 +40,20 @@ func (v *visit) hint(text string) string {
 		return text
 	}
 	return text + "; " + v.toldBy + " tell this address: it must lead to the server from here as well (see announce-ip)"
+}
+
+// hintOf returns the hint for an error at the server.
+func (v *visit) hintOf(err error) string {
+	_, hint := conn.Classify(err)
+	if v.sentinel {
+		return conn.SentinelHint(err, hint)
+	}
+	return hint
+}
+
+// blameVisit notes a step of a visit that failed.
+func (d *doctor) blameVisit(name string, v visit, err error) {
+	d.say(store.Check{Name: name, Server: v.addr, Status: store.CheckProblem, Found: plainError(err), Hint: v.hintOf(err)})
 }
 
 // subject is a server that lets itself be asked, one question at a time.
@@ -120,7 +136,7 @@ func (d *doctor) connect(ctx context.Context, v visit) net.Conn {
 	defer cancel()
 	link, err := new(net.Dialer).DialContext(bounded, v.network, v.addr)
 	if err != nil {
-		_, hint := conn.Classify(err)
+		hint := v.hintOf(err)
 		if errors.Is(bounded.Err(), context.DeadlineExceeded) || isTimeoutError(err) {
 			hint = "nothing answers there: check host and port, and the firewalls in between"
 		}
@@ -173,7 +189,7 @@ func (d *doctor) greet(ctx context.Context, v visit, link net.Conn) bool {
 	case v.as.TLS == nil && v.network == "tcp" && d.speaksTLS(v):
 		d.say(store.Check{Name: "protocol", Server: v.addr, Status: store.CheckProblem, Found: "the server speaks TLS there, and was asked without", Hint: "use rediss:// (rediss+sentinel://, rediss+cluster://; sentinel_tls=true for sentinels alone), or its port without TLS"})
 	default:
-		_, hint := conn.Classify(err)
+		hint := v.hintOf(err)
 		found := plainError(err)
 		if errors.Is(err, io.EOF) {
 			found = "the server closed the connection"
@@ -195,13 +211,13 @@ func (d *doctor) authenticate(v visit, p *subject) bool {
 			words = []string{"AUTH", v.as.Username, v.as.Password}
 		}
 		if _, err := p.do(words...); err != nil {
-			d.blame("auth", v.addr, conn.Discreet(err))
+			d.blameVisit("auth", v, conn.Discreet(err))
 			return false
 		}
 	}
 	_, ping := p.do("PING")
 	if ping != nil && strings.HasPrefix(ping.Error(), "NOAUTH") {
-		d.blame("auth", v.addr, conn.Discreet(ping))
+		d.blameVisit("auth", v, conn.Discreet(ping))
 		return false
 	}
 	who := "no password is asked for"
