@@ -3,9 +3,15 @@
 package clients_test
 
 import (
+	"crypto/tls"
 	"flag"
 	"fmt"
 	"io"
+	"log"
+	"net"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,12 +75,43 @@ func startHeadgate(t *testing.T) headgate {
 
 // env is what the tests of a client are told.
 func (h headgate) env(t *testing.T) []string {
+	certs := testserver.NewCertificates(t)
+	port := secured(t, certs, h.http)
 	return []string{
 		"HEADGATE_URL=http://" + h.http, "HEADGATE_GRPC=" + h.grpc, "HEADGATE_TOKEN=" + h.token,
 		"HEADGATE_FORGETFUL_URL=http://" + testserver.Forgetful(t, h.http),
+		"HEADGATE_TLS_URL=https://localhost:" + port, "HEADGATE_CA=" + certs.CAFile, "NODE_EXTRA_CA_CERTS=" + certs.CAFile,
 		"HEADGATE_TRANSCRIPTS=" + absolute(t, "../internal/httpcheck/testdata"),
 		"HEADGATE_ANSWERS=" + absolute(t, "answers.json"),
 	}
+}
+
+// secured starts a proxy to target, HOST:PORT, that shows the certificate of certs to those who
+// ask for localhost by TLS, and returns its port.
+func secured(t *testing.T, certs *testserver.Certificates, target string) string {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(certs.CertFile, certs.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httptest.NewUnstartedServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(&url.URL{Scheme: "http", Host: target})
+	}})
+	proxy.Config.ErrorLog = log.New(io.Discard, "", 0) // tests ask it wrongly
+	// Who names nobody gets a certificate of httptest, which no test trusts.
+	proxy.TLS = &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		if hello.ServerName != "localhost" {
+			return nil, fmt.Errorf("no certificate for %q", hello.ServerName)
+		}
+		return &pair, nil
+	}}
+	proxy.StartTLS()
+	t.Cleanup(proxy.Close)
+	_, port, err := net.SplitHostPort(proxy.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
 
 // absolute is a path from the root of the file system.
@@ -211,7 +248,8 @@ func TestTypeScript(t *testing.T) {
 	test(t, app, startHeadgate(t).env(t), node, "--test", "out/")
 }
 
-// TestJava runs the example against a Headgate that answers, that refuses, and that is not there.
+// TestJava runs the example against a server that answers as it is told to, and against a Headgate
+// that answers, that refuses, and that is not there.
 func TestJava(t *testing.T) {
 	t.Parallel()
 	java, err := testserver.JavaCompiler()
@@ -225,7 +263,8 @@ func TestJava(t *testing.T) {
 	jars := strings.Join(found, string(filepath.ListSeparator))
 	classes := t.TempDir()
 	run(t, ".", nil, java, "--module", "jdk.compiler/com.sun.tools.javac.Main", "-Xlint:all,-classfile,-processing,-path", "-Werror", "--release", "17",
-		"-cp", jars, "-d", classes, "java/src/main/java/com/example/limits/Limits.java")
+		"-cp", jars, "-d", classes, "java/src/main/java/com/example/limits/Limits.java", "java/src/test/java/com/example/limits/ScriptedServer.java")
+	run(t, ".", nil, java, "-cp", classes+string(filepath.ListSeparator)+jars, "com.example.limits.ScriptedServer")
 	h := startHeadgate(t)
 	ask := func(token, target string, args ...string) (string, error) {
 		args = append([]string{"-cp", classes + string(filepath.ListSeparator) + jars, "com.example.limits.Limits", target, "java", "60000"}, args...)
