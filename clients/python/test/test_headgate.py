@@ -1,16 +1,23 @@
 import asyncio
+import concurrent.futures
 import gc
 import importlib.resources
+import itertools
 import json
 import os
 import pathlib
+import socket
+import ssl
+import threading
 import time
+import types
 import unittest
+import unittest.mock
 import warnings
 import weakref
 
-from headgate import AsyncHeadgate, Headgate, HeadgateError, _call, _http
-from stage import ANSWERS, FORGETFUL_URL, TIMEOUT, TOKEN, TRANSCRIPTS, URL, Listener, reply, user
+from headgate import AsyncHeadgate, Decision, Headgate, HeadgateError, Hold, Settled, Soft, _call, _http, _wire
+from stage import ANSWERS, CA, FORGETFUL_URL, TIMEOUT, TLS_URL, TOKEN, TRANSCRIPTS, URL, Listener, reply, user
 
 SECRET = "hgct_0123456789-never-shown"
 
@@ -106,6 +113,8 @@ class Cases:
         self.assertEqual(headgate.check_all([]), [])
         with self.assertRaises(HeadgateError):
             headgate.check_all([check] * 1001)
+        with self.assertRaisesRegex(HeadgateError, "bytes; hint: "):
+            headgate.check_all([shop(user="x" * 6000)] * 1000)
 
     def test_limit_of_the_caller(self):
         check = {"key": user(), "limit": 2, "window_ms": 60_000, "algorithm": "token_bucket", "burst": 2}
@@ -150,6 +159,16 @@ class Cases:
             with Listener(answer) as server:
                 self.assertTrue(self.make(server.url, retries=retries).check(shop(user="1")).degraded)
                 self.assertEqual(server.connections, asked, (answer, retries))
+        for operation in ("renew", "release"):
+            with Listener(None) as server:
+                getattr(self.make(server.url, retries=1), operation)({**shop(user="1"), "hold": "h"})
+                self.assertEqual((server.connections, b'"id"' in server.heard), (1, False), operation)
+
+    def test_tries_share_the_time(self):
+        """So that the second has some where the first gets no answer."""
+        with Listener(lambda number: b"" if number == 1 else reply(200, '{"allowed":true}')) as server:
+            self.assertEqual(self.make(server.url, timeout=4.0, retries=1).check(shop(user="1")).degraded, "")
+            self.assertEqual(server.connections, 2)
 
     def test_refused(self):
         with self.assertRaises(HeadgateError) as refused:
@@ -226,11 +245,166 @@ class Cases:
             self.assertEqual(server.connections, number)
 
 
+    def test_connection_that_the_server_will_close(self):
+        """It is not used again, though it is still open."""
+        with Listener(b'HTTP/1.1 200 X\r\nConnection: close\r\nContent-Length: 16\r\n\r\n{"allowed":true}') as server:
+            headgate = self.make(server.url)
+            self.assertEqual([headgate.check(shop(user="1")).degraded for _ in range(2)], ["", ""])
+            self.assertEqual(server.connections, 2)
+
+    def test_connections_that_are_kept_are_bounded(self):
+        both = threading.Barrier(2)
+
+        def answer(_):
+            both.wait(TIMEOUT)  # two calls are under way
+            return reply(200, '{"allowed":true}')
+
+        with Listener(answer) as server, unittest.mock.patch(f"{self.module}.MAX_IDLE", 1):
+            headgate = self.make(server.url)
+            self.assertEqual([each.degraded for each in self.at_once(headgate, [shop(user="1")] * 2)], ["", ""])
+            self.assertEqual((server.connections, len(self.kept(headgate))), (2, 1))
+
+    def test_refusal_is_an_answer(self):
+        """Of a server that was away too: it is asked again from then on."""
+        clock = [0.0]
+        with Listener(None) as server:
+            headgate = self.make(server.url, now=lambda: clock[0])
+            for _ in range(3):
+                headgate.check(shop(user="1"))
+            clock[0], server.answer = 1.0, reply(400, '{"title":"T"}')
+            for _ in range(4):
+                with self.assertRaises(HeadgateError):
+                    headgate.check(shop(user="1"))
+            server.answer = reply(200, '{"allowed":true}')
+            self.assertEqual(headgate.check(shop(user="1")).degraded, "")
+
+    def test_old_connection_is_not_used(self):
+        with Listener(reply(200, '{"allowed":true}')) as server:
+            headgate = self.make(server.url)
+            headgate.check(shop(user="1"))
+            for connection in self.kept(headgate):
+                connection.used = float("-inf")
+            headgate.check(shop(user="1"))
+            self.assertEqual(server.connections, 2)
+
+    def test_what_a_server_says_unasked(self):
+        """Such as a 408 before it hangs up: that answers nothing that is asked next."""
+        with Listener(reply(200, '{"allowed":true}')) as server:
+            headgate = self.make(server.url)
+            self.assertEqual(headgate.check(shop(user="1")).degraded, "")
+            server.say(reply(408, ""))
+            self.rest()
+            self.assertEqual(headgate.check(shop(user="1")).degraded, "")
+            self.assertEqual(server.connections, 2)
+
+    def rest(self):
+        """What happens between two calls."""
+
+    def test_tls(self):
+        """By the authorities that are given, and the name of the host."""
+        context, check = ssl.create_default_context(cafile=CA), shop(user=user())
+        headgate = self.make(TLS_URL, ssl_context=context)
+        self.assertEqual(headgate.check(check).remaining, 4)
+        kept = self.kept(headgate)
+        self.assertEqual(headgate.check(check).remaining, 3)
+        self.assertEqual(self.kept(headgate), kept)
+        self.assertEqual(self.make(TLS_URL).check(check).degraded, "store_unavailable")
+        self.assertEqual(self.make(TLS_URL.replace("localhost", "127.0.0.1"), ssl_context=context).check(check).degraded, "store_unavailable")
+
+    def test_token_is_asked_for_by_each_call(self):
+        tokens = iter([SECRET, TOKEN])
+        headgate = self.make(token=lambda: next(tokens))
+        self.assertEqual([headgate.check(shop(user=user())).degraded for _ in range(2)], ["store_misconfigured", ""])
+
+    def test_what_is_sent(self):
+        told = shop(user="\u00e9\u2028")
+        with Listener(reply(200, '{"results":[]}')) as server:
+            self.make(server.url + "/base/", token="t", retries=1).check_all([{**told, "attributes": {"claim:userId": "1"}}, {**told, "id": "mine"}, told])
+            head, _, body = server.heard.partition(b"\r\n\r\n")
+            self.assertTrue(head.startswith(b"POST /base/v1/check HTTP/1.1\r\nHost: %s\r\n" % server.url.removeprefix("http://").encode()), head)
+            self.assertIn(b"\r\nAuthorization: Bearer t", head)
+            checks = json.loads(body)["checks"]
+            first, mine, last = [check.pop("id") for check in checks]
+            self.assertEqual((mine, len(first), len(last)), ("mine", 22, 22))
+            self.assertNotEqual(first, last)
+            descriptors = [{"entries": [{"key": "user", "value": "\u00e9\u2028"}]}]
+            self.assertEqual(checks[0], {"domain": "shop", "attributes": {"claim:userId": "1"}, "descriptors": descriptors})
+            self.make(server.url).check(told)
+            self.assertNotIn(b'"id"', server.heard)
+
+    def test_what_is_a_refusal(self):
+        problem = '{"title":"T","detail":"D","hint":"H"}'
+        for status in (400, 403, 409, 410, 413, 415, 501):
+            with Listener(reply(status, problem)) as server, self.assertRaises(HeadgateError, msg=status) as refused:
+                self.make(server.url, retries=1).check(shop(user="1"))
+            error = refused.exception
+            self.assertEqual((error.status, error.title, error.detail, error.hint), (status, "T", "D", "H"))
+        for status, degraded in ((401, "store_misconfigured"), (404, "store_misconfigured"), (408, "store_misconfigured"),
+                                 (500, "store_unavailable"), (502, "store_unavailable"), (504, "store_unavailable")):
+            with Listener(reply(status, problem)) as server:
+                self.assertEqual(self.make(server.url).check(shop(user="1")).degraded, degraded, status)
+
+
 class HeadgateTest(Cases, unittest.TestCase):
     def make(self, url=URL, timeout=TIMEOUT, **options):
         headgate = Headgate(url, timeout=timeout, **options)
         self.addCleanup(headgate.close)
         return headgate
+
+    module = "headgate._sync"
+
+    def kept(self, headgate):
+        return list(headgate._idle)
+
+    def at_once(self, headgate, checks):
+        with concurrent.futures.ThreadPoolExecutor(len(checks)) as threads:
+            return list(threads.map(headgate.check, checks))
+
+    def test_time_is_that_of_the_whole_call(self):
+        """However much of an answer comes meanwhile, and with a second try. Each look at the
+        clock takes a second here."""
+        for retries in (0, 1):
+            ticks = itertools.count()
+            clock = types.SimpleNamespace(monotonic=lambda: float(next(ticks)))
+            with Listener(reply(200, '{"allowed":true}'.ljust(_http.MAX_BODY))) as server, unittest.mock.patch("headgate._sync.time", clock):
+                self.assertEqual(self.make(server.url, timeout=30, retries=retries).check(shop(user="1")).degraded, "store_timeout")
+            self.assertLess(next(ticks), 40, retries)
+
+    def test_next_address_of_the_host(self):
+        with Listener(reply(200, '{"allowed":true}')) as server:
+            port = int(server.url.rpartition(":")[2])
+            addresses = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", each)) for each in (1, port)]
+            headgate = self.make(server.url)
+            with unittest.mock.patch("headgate._sync.socket.getaddrinfo", return_value=addresses):
+                self.assertEqual(headgate.check(shop(user="1")).degraded, "")
+            self.assertTrue(headgate._idle[0]._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    def test_close(self):
+        with Listener(reply(200, '{"allowed":true}')) as server:
+            headgate = self.make(server.url)
+            for _ in range(2):
+                headgate.check(shop(user="1"))
+                headgate.close()
+            self.assertEqual((server.connections, self.kept(headgate)), (2, []))
+
+    def test_probe_that_is_given_up(self):
+        """The server is asked again: that says nothing about it."""
+        clock, interrupted = [0.0], False
+
+        def token():
+            if interrupted:
+                raise KeyboardInterrupt
+            return "t"
+
+        with Listener(None) as server:
+            headgate = self.make(server.url, token=token, now=lambda: clock[0])
+            for _ in range(3):
+                headgate.check(shop(user="1"))
+            clock[0], interrupted = 1.0, True
+            with self.assertRaises(KeyboardInterrupt):
+                headgate.check(shop(user="1"))
+            interrupted = False
+            self.assertEqual(headgate.check(shop(user="1")).degraded, "store_unavailable")
 
     def test_old_connections_are_closed(self):
         """Also those that nobody would come to, because the one used last is taken first."""
@@ -265,6 +439,69 @@ class AsyncHeadgateTest(Cases, unittest.TestCase):
         headgate = AsyncHeadgate(url, timeout=timeout, **options)
         self.addCleanup(lambda: self.runner.run(headgate.aclose()))
         return Awaited(self.runner, headgate)
+
+    module = "headgate._asyncio"
+
+    def at_once(self, headgate, checks):
+        async def ask():
+            return await asyncio.gather(*map(headgate._headgate.check, checks))
+
+        return self.runner.run(ask())
+
+    def kept(self, headgate):
+        return [each for idle in headgate._headgate._idle.values() for each in idle]
+
+    def rest(self):
+        self.runner.run(asyncio.sleep(0))
+
+    def test_time_is_that_of_the_whole_call(self):
+        """However much of an answer comes meanwhile, and with a second try. Each look at the
+        clock takes a second here."""
+        class Hurried(asyncio.SelectorEventLoop):
+            def time(self):
+                self.at = getattr(self, "at", 0.0) + 1.0
+                return self.at
+
+        async def ask(url, retries):
+            loop = asyncio.get_running_loop()
+            start = loop.at
+            with unittest.mock.patch("headgate._asyncio.time", types.SimpleNamespace(monotonic=lambda: loop.at)):
+                async with AsyncHeadgate(url, timeout=16, retries=retries) as headgate:
+                    degraded = (await headgate.check(shop(user="1"))).degraded
+            return degraded, loop.at - start
+
+        with Listener(reply(200, '{"allowed":true}'.ljust(_http.MAX_BODY))) as server, asyncio.Runner(loop_factory=Hurried) as runner:
+            for retries in (0, 1):
+                degraded, seconds = runner.run(ask(server.url, retries))
+                self.assertEqual(degraded, "store_timeout")
+                self.assertLess(seconds, 26, retries)
+
+    def test_close(self):
+        with Listener(reply(200, '{"allowed":true}')) as server:
+            headgate = self.make(server.url)
+            for _ in range(2):
+                headgate.check(shop(user="1"))
+                headgate.aclose()
+            self.assertEqual((server.connections, self.kept(headgate)), (2, []))
+
+    def test_probe_that_is_given_up(self):
+        """The server is asked again: that says nothing about it."""
+        clock = [0.0]
+
+        async def give_up(headgate):
+            task = asyncio.create_task(headgate.check(shop(user="1")))
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+
+        with Listener(None) as server:
+            headgate = self.make(server.url, now=lambda: clock[0])
+            for _ in range(3):
+                headgate.check(shop(user="1"))
+            clock[0], server.answer = 1.0, b""
+            self.runner.run(give_up(headgate._headgate))
+            server.answer = None
+            self.assertEqual(headgate.check(shop(user="1")).degraded, "store_unavailable")
 
     def test_many_at_once_and_loops_apart(self):
         headgate, check = AsyncHeadgate(URL, timeout=TIMEOUT), shop(user=user())
@@ -349,6 +586,29 @@ class RecordedTest(unittest.TestCase):
                 with self.assertRaises(_call.HeadgateError, msg=file.stem):
                     read(call, status, fields, text)
         self.assertGreater(len(domains), 10)
+
+
+class MembersTest(unittest.TestCase):
+    def test_of_a_decision(self):
+        told = json.loads("""{"allowed":false,"matched":true,"limit":9,"remaining":8,"reset_ms":7,"window_ends_ms":6,"retry_after_s":5,
+            "delay_ms":4,"rule":"r","role":"ban","tier":"gold","source":"override","hold":{"id":"h","renew_within_ms":3},
+            "soft":[{"action":"warn","rule":"s","name":"n","percent":80,"limit":2,"remaining":1,"delay_ms":10,"header":"X-H","value":"v","challenge":"c"}],
+            "degraded":"store_full","reservation":"v","expires_at":"2026-01-01T00:00:00Z","name":"n","window_s":60,"status":503,"later":{}}""")
+        self.assertEqual(_wire.decode_decision(told), Decision(
+            allowed=False, matched=True, limit=9, remaining=8, reset_ms=7, window_ends_ms=6, retry_after_s=5, delay_ms=4,
+            rule="r", role="ban", tier="gold", source="override", hold=Hold("h", 3),
+            soft=(Soft("warn", "s", 80, 2, 1, "n", 10, "X-H", "v", "c"),),
+            degraded="store_full", reservation="v", expires_at="2026-01-01T00:00:00Z", name="n", window_s=60, status=503))
+
+    def test_of_a_settlement(self):
+        told = {"settled": True, "outcome": "settled", "limit": 9, "remaining": 8, "reset_ms": 7, "window_ends_ms": 6, "rule": "r", "degraded": "d", "later": 1}
+        self.assertEqual(_wire.decode_settled(told), Settled(True, "settled", 9, 8, 7, 6, "r", "d"))
+
+    def test_of_a_header(self):
+        fields = ("ratelimit", "ratelimit-policy", "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset", "x-ratelimit-limit",
+                  "x-ratelimit-remaining", "x-ratelimit-reset", "x-ratelimit-warning", "retry-after")
+        passed = {name: name for name in fields}
+        self.assertEqual(_wire.passed_on({**passed, "set-cookie": "a", "content-length": "1", "date": "now"}), passed)
 
 
 class TypesTest(unittest.TestCase):

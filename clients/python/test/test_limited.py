@@ -148,6 +148,18 @@ class ClientTest(unittest.TestCase):
                 s.get(url)
         self.assertEqual(s.get("http://api.test:8080/"), 429)
 
+    def test_origins_that_were_used_last_are_known(self):
+        s = Scripted(lambda n: (429, fields(Retry_After="31")) if n == 0 else (200, fields()))
+        self.assertEqual(s.get(), 429)
+        for round_ in range(2):
+            for number in range(999):
+                s.get(f"http://{round_}-{number}.test/")
+            with self.assertRaises(WaitError):
+                s.get()
+        for number in range(1000):
+            s.get(f"http://2-{number}.test/")
+        self.assertEqual(s.get(), 200)
+
     def test_other_errors_pass(self):
         for status in (404, 500, 502):
             s = Scripted(lambda n, status=status: (status, fields(Retry_After="1")))

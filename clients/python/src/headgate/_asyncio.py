@@ -17,10 +17,25 @@ _PART = 64 << 10  # bytes read at one time
 T = TypeVar("T")
 
 
+class _Reader(asyncio.StreamReader):
+    """A reader that knows how many bytes wait to be read."""
+
+    waiting = 0
+
+    def feed_data(self, data: bytes) -> None:  # type: ignore[override]
+        self.waiting += len(data)
+        super().feed_data(data)
+
+    async def read(self, n: int = -1) -> bytes:
+        data = await super().read(n)
+        self.waiting -= len(data)
+        return data
+
+
 class _Connection:
     """A connection to the server, in use by one task at a time."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: _Reader, writer: asyncio.StreamWriter) -> None:
         self.used = 0.0  # when it was put back
         self._reader, self._writer = reader, writer
 
@@ -28,8 +43,9 @@ class _Connection:
         self._writer.transport.abort()
 
     def is_stale(self, now: float) -> bool:
-        """Whether it is too old, or the server has closed it."""
-        if now - self.used > MAX_IDLE_TIME or self._reader.at_eof() or self._writer.is_closing():
+        """Whether it is too old, or the server has closed it or said something unasked, which
+        would be read as the next answer."""
+        if now - self.used > MAX_IDLE_TIME or self._reader.waiting or self._reader.at_eof() or self._writer.is_closing():
             return True
         # The event loop may not have heard of it yet.
         return has_news(self._writer.get_extra_info("socket").fileno())
@@ -154,10 +170,13 @@ class AsyncHeadgate:
         return answer
 
     async def _connect(self) -> _Connection:
-        asking = self._asking
-        reader, writer = await asyncio.open_connection(
-            asking.host, asking.port, ssl=asking.ssl, server_hostname=asking.host if asking.ssl else None)
-        return _Connection(reader, writer)
+        """What asyncio.open_connection does, with a reader of our own."""
+        asking, loop = self._asking, asyncio.get_running_loop()
+        reader = _Reader(loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        transport, _ = await loop.create_connection(
+            lambda: protocol, asking.host, asking.port, ssl=asking.ssl, server_hostname=asking.host if asking.ssl else None)
+        return _Connection(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
     def _kept(self) -> collections.deque[_Connection]:
         """The connections that this event loop keeps, the one used last at the end."""

@@ -62,6 +62,7 @@ class Call(Generic[T]):
     """What the failure mode says."""
 
 
+_MAX_CALL = 1 << 20  # bytes of one call, as the server has it
 _BAD_URL = "hint: http://headgate:8080, and a token beside it"
 # The statuses of decisions, and of what became of a reservation.
 _DECIDED = frozenset({200, 429, 503})
@@ -135,7 +136,11 @@ class Asking:
     def _call(
         self, operation: str, body: Any, retries: int, read: Callable[[_http.Answer, Any], T | None], fallback: Callable[[Reason], T],
     ) -> Call[T]:
-        return Call(operation, json.dumps(body, separators=(",", ":")).encode(), retries, read, fallback)
+        text = json.dumps(body, separators=(",", ":")).encode()
+        # The server hangs up while one that is longer is sent, which would pass for an outage.
+        if len(text) > _MAX_CALL:
+            raise HeadgateError(operation, 0, "Too long", f"{len(text)} bytes", f"up to {_MAX_CALL} in one call; send several, hash long values")
+        return Call(operation, text, retries, read, fallback)
 
     # What is sent, and what comes of it.
 
