@@ -16,8 +16,6 @@ import (
 )
 
 const (
-	// maxSources bounds the addresses of one process: each is asked on its own.
-	maxSources = 16
 	// defaultTimeout bounds one answer, from the connection to the last byte. A document has
 	// a few thousand lines; an answer that comes drop by drop is none.
 	defaultTimeout = 10 * time.Second
@@ -44,8 +42,7 @@ const (
 
 // Options configures a Client.
 type Options struct {
-	// Sources are what is asked, at least one and at most maxSources. Documents are in their
-	// order.
+	// Sources are what is asked, at least one, each on its own. Documents are in their order.
 	Sources []Source
 	// TLS returns how the connections of the next round are secured; nil means as the system
 	// has it.
