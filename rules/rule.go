@@ -301,6 +301,18 @@ func (r *Rule) ShowsValues() bool {
 	return r.DetailedMetric || slices.ContainsFunc(r.way, func(n *Node) bool { return n.ValueToMetric })
 }
 
+// ValueLevels returns the levels of the path of r at which those statistics show the values of
+// requests because value_to_metric asks for it, as Path writes them.
+func (r *Rule) ValueLevels() []string {
+	var levels []string
+	for _, n := range r.way {
+		if n.ValueToMetric {
+			levels = append(levels, n.Composite())
+		}
+	}
+	return levels
+}
+
 // MetricPath appends to dst the path of r in those statistics, for a request of which it has
 // matched the first depth of entries: with the values of the request where that is asked for,
 // but for values that share a bucket.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/headgate/headgate/internal/importer"
 	"github.com/headgate/headgate/internal/yamlfile"
@@ -72,6 +73,9 @@ func (c *rulesImportCmd) read(std *stdio) (rulefile.File, error) {
 		return rulefile.File{Name: "<stdin>", Data: data}, nil
 	}
 	data, err := yamlfile.Read(c.File, importer.MaxInput)
+	if errors.Is(err, syscall.EISDIR) {
+		err = fmt.Errorf("%s is a directory; hint: import each of its files by itself", c.File)
+	}
 	return rulefile.File{Name: c.File, Data: data}, err
 }
 

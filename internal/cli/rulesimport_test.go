@@ -114,6 +114,9 @@ func TestImportSays(t *testing.T) {
 	if code, _, errs := run("rules", "import", "nginx", conf, "-o", out, "--partial"); code != exitOK {
 		t.Errorf("--partial: %d\n%s", code, errs)
 	}
+	if code, _, errs := run("rules", "import", "nginx", filepath.Dir(conf)); code != exitUsage || !strings.Contains(errs, "is a directory") || !strings.Contains(errs, "hint: import each of its files") {
+		t.Errorf("of a directory: %d %s", code, errs)
+	}
 	if code, _, errs := run("rules", "import", "nginx", conf, "-o", out, "--partial"); code != exitUsage || !strings.Contains(errs, "is there already") {
 		t.Errorf("a file that is there: %d\n%s", code, errs)
 	}

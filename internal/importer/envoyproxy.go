@@ -45,7 +45,10 @@ func importEnvoyProxy(file rulefile.File, o Options) (*Result, error) {
 
 // envoyNode is a node as it is, with what applied by default written down.
 func (r *reader) envoyNode(from *rules.Node) *node {
-	n := &node{entry: entry{key: from.Key, match: from.Match, value: from.Value, shared: from.Shared}}
+	n := &node{
+		entry:         entry{key: from.Key, match: from.Match, value: from.Value, shared: from.Shared},
+		valueToMetric: from.ValueToMetric,
+	}
 	if from.Rule != nil {
 		n.rule = envoyRule(from.Rule)
 		r.tree.rules++
@@ -71,7 +74,6 @@ func envoyRule(from *rules.Rule) *rule {
 		{"shadow_mode", from.Shadow},
 		{"quota_mode", from.Quota},
 		{"detailed_metric", from.DetailedMetric},
-		{"value_to_metric", from.ValueToMetric},
 	} {
 		if s.on {
 			to.keys = append(to.keys, setting{s.key, true})

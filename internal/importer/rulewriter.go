@@ -87,6 +87,9 @@ func (n *node) yaml() (*yaml.Node, error) {
 	if n.shared {
 		put(m, "share_threshold", true)
 	}
+	if n.valueToMetric {
+		put(m, "value_to_metric", true)
+	}
 	if n.rule != nil {
 		if err := n.rule.yaml(m); err != nil {
 			return nil, err

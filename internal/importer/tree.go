@@ -69,8 +69,10 @@ type setting struct {
 // node is a descriptor of the rule file.
 type node struct {
 	entry
-	rule  *rule
-	below []*node
+	// valueToMetric has the statistics show the value at this level, with or without a rule here.
+	valueToMetric bool
+	rule          *rule
+	below         []*node
 	// index finds what is below by its entry.
 	index map[entry]*node
 }

@@ -234,6 +234,7 @@ func factsOfRule(r *rules.Rule) map[string]string {
 		"replaces":         strings.Join(r.Replaces, " "),
 		"valid_from":       instantText(r.ValidFrom),
 		"valid_until":      instantText(r.ValidUntil),
+		"value_to_metric":  strings.Join(r.ValueLevels(), " "),
 	}
 	if r.MaxDebt > 0 {
 		facts["max_debt"] = strconv.FormatInt(r.MaxDebt, 10)
@@ -246,7 +247,7 @@ func factsOfRule(r *rules.Rule) map[string]string {
 	}
 	for name, set := range map[string]bool{
 		"shadow_mode": r.Shadow, "quota_mode": r.Quota, "sensitive": r.Sensitive, "tenant": r.Tenant, "share_threshold": r.ShareThreshold,
-		"detailed_metric": r.DetailedMetric, "value_to_metric": r.ValueToMetric,
+		"detailed_metric": r.DetailedMetric,
 	} {
 		facts[name] = strconv.FormatBool(set)
 	}

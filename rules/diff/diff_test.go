@@ -120,3 +120,21 @@ descriptors:
 		})
 	}
 }
+
+// value_to_metric of a level shows in the statistics of all rules below it.
+func TestDiffTellsOfValuesInMetrics(t *testing.T) {
+	file := func(key string) *rules.Set {
+		return testrules.Load(t, `
+domain: d
+descriptors:
+  - key: route
+    `+key+`
+    descriptors:
+      - {key: method, rate_limit: {unit: minute, requests_per_unit: 5}}
+`)
+	}
+	changes := diff.Sets(file(""), file("value_to_metric: true"))
+	if len(changes) != 1 || changes[0].String() != "~ d.route.method: value_to_metric: none -> route" {
+		t.Errorf("%v", changes)
+	}
+}
