@@ -2,6 +2,7 @@ package app
 
 import (
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,13 +45,13 @@ func TestHealthOverGRPC(t *testing.T) {
 func TestHealthIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &process{health: &health{needsRules: true}}
-		var serving bool
-		p.keepHealth(func(now bool) { serving = now })
+		var serving atomic.Bool
+		p.keepHealth(serving.Store)
 		expect := func(when string, want bool) {
 			t.Helper()
 			synctest.Wait()
-			if serving != want {
-				t.Errorf("%s: serving %t", when, serving)
+			if got := serving.Load(); got != want {
+				t.Errorf("%s: serving %t", when, got)
 			}
 		}
 		expect("at the start", false)

@@ -71,3 +71,30 @@ func TestProxyProtocolOfServe(t *testing.T) {
 		t.Errorf("a listener that is none: %v", err)
 	}
 }
+
+// TestOthersThanTheBalancer: who does not come through the load balancer is served, or refused where
+// that is set; and connections are counted by what became of them.
+func TestOthersThanTheBalancer(t *testing.T) {
+	const health = "GET /healthcheck HTTP/1.0\r\n\r\n"
+	for _, tt := range []struct{ from, others, said, want, outcome string }{
+		{"192.0.2.0/24", "serve", health, "HTTP/1.0 200 OK", ""},
+		{"192.0.2.0/24", "refuse", health, "", "refused"},
+		{"127.0.0.0/8", "refuse", "PROXY TCP4 198.51.100.7 192.0.2.1 4711 80\r\n" + health, "HTTP/1.0 200 OK", "proxied"},
+		{"127.0.0.0/8", "refuse", health, "", "bad"},
+	} {
+		s := settings()
+		s.ProxyProtocol, s.ProxyProtocolFrom, s.ProxyProtocolOthers = "http", tt.from, tt.others
+		r := run(t, s, nil)
+		if got := askRaw(t, r.http, tt.said); got != tt.want {
+			t.Errorf("%+v: %q", tt, got)
+		}
+		for _, outcome := range []string{"proxied", "bad", "refused"} {
+			count := 0
+			if outcome == tt.outcome {
+				count = 1
+			}
+			r.shows(t, "/metrics", fmt.Sprintf("headgate_proxy_protocol_connections_total{listener=\"http\",outcome=%q} %d\n", outcome, count))
+		}
+		r.end(t)
+	}
+}

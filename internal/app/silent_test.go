@@ -3,12 +3,9 @@ package app
 import (
 	"io"
 	"net"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/headgate/headgate/internal/adminapi"
-	"github.com/headgate/headgate/internal/callers"
 	waits "github.com/headgate/headgate/internal/eventually"
 )
 
@@ -16,30 +13,13 @@ import (
 // beginning of something. So nobody holds one who has not shown who he is.
 func TestConnectionsThatSayNothingEnd(t *testing.T) {
 	t.Parallel() // it waits for ten seconds
-	s := settings()
-	dir := t.TempDir()
-	s.AuthAddr, s.RedisAddr, s.HealthAddr, s.DashboardAddr = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
-	s.MetricsAddr, s.MetricsPath = "127.0.0.1:0", "/metrics"
-	s.UsageAddr, s.UsageKey = "127.0.0.1:0", filepath.Join(dir, "usage.key")
-	writeFile(t, s.UsageKey, testKey)
-	s.AdminAddr, s.AdminTokens = "127.0.0.1:0", filepath.Join(dir, "tokens.yaml")
-	_, lines, err := adminapi.NewToken("ann", adminapi.Read, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, s.AdminTokens, "tokens:\n"+lines)
-	_, lines, err = callers.NewToken("gateway", []string{"check"}, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Callers.Callers = filepath.Join(dir, "callers.yaml")
-	writeFile(t, s.Callers.Callers, "tokens:\n"+lines)
+	s := withAllListeners(t, aFreePort)
 	at := startAuth(t, s, quiet())
 
 	beginnings := map[string]string{"nothing": "", "half a request": "POST /v1/check HTTP/1.1\r\nHost: a\r\n"}
 	ends := make(chan struct{})
 	begun := 0
-	for _, name := range []string{"http", "grpc", "auth", "redis", "usage", "health", "metrics", "ops", "admin", "dashboard"} {
+	for _, name := range listenerNames {
 		for what, text := range beginnings {
 			if name == "redis" && what != "nothing" {
 				text = "*2\r\n$4\r\nAU"
