@@ -11,10 +11,10 @@ import (
 
 // Bounds of what one simulation may ask for.
 const (
-	// maxQuota bounds the log of a source: what is asked in one period, with MaxLoad.
+	// maxQuota bounds the log of a source: what is asked in one period, with maxLoad.
 	maxQuota = 100_000
-	// MinLoad and MaxLoad bound a load.
-	MinLoad, MaxLoad = 0.001, 100
+	// minLoad and maxLoad bound a load.
+	minLoad, maxLoad = 0.001, 100
 	// maxTime bounds the periods that pass, because limits tell the time to the year 2112.
 	maxTime = 80 * 365 * 24 * time.Hour
 	// maxRequests bounds the work: at some millions a second, minutes. What is asked again is
@@ -130,8 +130,8 @@ func (o Options) check() error {
 	}
 	sum := 0.0
 	for _, load := range o.Loads {
-		if !(load >= MinLoad && load <= MaxLoad) { // also refuses what is no number
-			return fmt.Errorf("load: %v is out of range; hint: from %v to %v", load, MinLoad, MaxLoad)
+		if !(load >= minLoad && load <= maxLoad) { // also refuses what is no number
+			return fmt.Errorf("load: %v is out of range; hint: from %v to %v", load, minLoad, maxLoad)
 		}
 		sum += load
 	}

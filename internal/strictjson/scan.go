@@ -120,8 +120,8 @@ func isPlain(name string) bool {
 	return name != "" && len(name) <= maxEcho && ascii.Only(name, "_")
 }
 
-// InElement puts an index before the path of err.
-func InElement(err *Error, i int) *Error {
+// inElement puts an index before the path of err.
+func inElement(err *Error, i int) *Error {
 	index := "[" + strconv.Itoa(i) + "]"
 	if err.Path != "" && err.Path[0] != '[' {
 		index += "."
@@ -261,7 +261,7 @@ func (s *Scanner) Array(limit int, element func(i int) *Error) *Error {
 			return &Error{Status: statusTooLarge, What: fmt.Sprintf("more than %d elements", limit), Hint: "send several requests"}
 		}
 		if err := element(i); err != nil {
-			return InElement(err, i)
+			return inElement(err, i)
 		}
 		if s.take(']') {
 			return nil

@@ -462,7 +462,7 @@ func TestSameIDs(t *testing.T) {
 // TestToldIsBounded: of many limits the oldest are forgotten, and the youngest are not.
 func TestToldIsBounded(t *testing.T) {
 	var memory told
-	const n = 3 * MaxTold
+	const n = 3 * maxTold
 	for key := range uint64(n) {
 		if _, ok := memory.rise(key, 1, 80); !ok {
 			t.Fatalf("key %d was told before", key)
@@ -472,10 +472,10 @@ func TestToldIsBounded(t *testing.T) {
 	for i := range memory.shards {
 		kept += len(memory.shards[i].young) + len(memory.shards[i].old)
 	}
-	if kept > MaxTold || kept < MaxTold/2 {
+	if kept > maxTold || kept < maxTold/2 {
 		t.Errorf("%d are kept", kept)
 	}
-	for key := uint64(n - MaxTold/2); key < n; key++ {
+	for key := uint64(n - maxTold/2); key < n; key++ {
 		if before, ok := memory.rise(key, 1, 80); ok || before != 80 {
 			t.Fatalf("key %d is forgotten", key)
 		}

@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// MaxQueue bounds the events that wait for one receiver.
-	MaxQueue = 10_000
-	// MaxTries is how often an event is sent before it is given up.
-	MaxTries = 10
+	// maxQueue bounds the events that wait for one receiver.
+	maxQueue = 10_000
+	// maxTries is how often an event is sent before it is given up.
+	maxTries = 10
 	// workers is how many events are sent to one receiver at once.
 	workers = 4
 	// sendTimeout bounds one try.
@@ -55,7 +55,7 @@ func newSender(i int, r *Receiver, transport http.RoundTripper, o *Options) *sen
 			Transport: transport, Timeout: sendTimeout,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		events: make(chan Event, MaxQueue), now: o.Now, onError: o.OnError,
+		events: make(chan Event, maxQueue), now: o.Now, onError: o.OnError,
 	}
 }
 
@@ -108,7 +108,7 @@ func (s *sender) deliver(ctx context.Context, e *Event) {
 			return
 		}
 		var refused *refusal
-		if try == MaxTries || errors.As(err, &refused) && refused.final {
+		if try == maxTries || errors.As(err, &refused) && refused.final {
 			s.failed.Add(1)
 			s.onError(fmt.Errorf("webhook %s: event %s was given up after try %d: %w", s.label, e.ID, try, err))
 			return

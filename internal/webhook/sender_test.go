@@ -48,7 +48,7 @@ func TestGivenUp(t *testing.T) {
 		hit(t, w.Limiter, 8, "tenant:acme")
 		time.Sleep(time.Hour) // bubble
 		synctest.Wait()
-		if s := w.notifier.Stats(); s != (Stats{Told: 1, Failed: 1, Retried: MaxTries - 1}) || w.inbox.requests != MaxTries {
+		if s := w.notifier.Stats(); s != (Stats{Told: 1, Failed: 1, Retried: maxTries - 1}) || w.inbox.requests != maxTries {
 			t.Errorf("%+v, %d requests", s, w.inbox.requests)
 		}
 		if len(w.errors) != 1 || !strings.HasPrefix(w.errors[0], "webhook out[0] (localhost): event ") || !strings.HasSuffix(w.errors[0], "was given up after try 10: status 502") {
@@ -113,14 +113,14 @@ func TestSlowReceiver(t *testing.T) {
 		}
 		synctest.Wait()
 		begun := time.Now()
-		for i := range MaxQueue + 500 {
+		for i := range maxQueue + 500 {
 			hit(t, w.Limiter, 8, fmt.Sprintf("tenant:t%d", i))
 		}
 		if took := time.Since(begun); took != 0 {
 			t.Errorf("decisions have waited %v", took)
 		}
 		synctest.Wait()
-		if s := w.notifier.Stats(); s != (Stats{Told: workers + MaxQueue + 500, Dropped: 500, Queued: workers + MaxQueue}) {
+		if s := w.notifier.Stats(); s != (Stats{Told: workers + maxQueue + 500, Dropped: 500, Queued: workers + maxQueue}) {
 			t.Errorf("%+v", s)
 		}
 		time.Sleep(sendTimeout) // bubble: each request is given up in time

@@ -15,9 +15,9 @@ import (
 const (
 	// SignatureHeader carries the signature of a body.
 	SignatureHeader = "Headgate-Signature"
-	// Tolerance is how far the instant of a signature may be from now, before and
+	// tolerance is how far the instant of a signature may be from now, before and
 	// after.
-	Tolerance = 5 * time.Minute
+	tolerance = 5 * time.Minute
 	// maxSignature bounds a header that is read, in bytes.
 	maxSignature = 1024
 	// maxSignatures bounds the signatures that are compared.
@@ -76,7 +76,7 @@ func Verify(keys []identity.Secret, header string, body []byte, now time.Time) e
 	switch {
 	case !good:
 		return ErrSignature
-	case now.Sub(time.Unix(seconds, 0)).Abs() > Tolerance:
+	case now.Sub(time.Unix(seconds, 0)).Abs() > tolerance:
 		return ErrSignatureAge
 	}
 	return nil

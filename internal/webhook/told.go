@@ -3,13 +3,13 @@ package webhook
 import "sync"
 
 const (
-	// MaxTold bounds the limits of tenants of which it is remembered what was told; the
+	// maxTold bounds the limits of tenants of which it is remembered what was told; the
 	// oldest are forgotten, and may be told again.
-	MaxTold = 100_000
+	maxTold = 100_000
 
 	toldShards = 16
 	// generation bounds one of the two generations of a shard.
-	generation = MaxTold / toldShards / 2
+	generation = maxTold / toldShards / 2
 )
 
 // told remembers up to which threshold was told of each limit. Each shard has two

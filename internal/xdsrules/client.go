@@ -195,7 +195,7 @@ func (c *Client) node() *core.Node {
 // take puts what a response holds in force. Of an error it says for how long telling it is held
 // back.
 func (c *Client) take(response *discovery.DiscoveryResponse) (held time.Duration, err error) {
-	files, err := Documents(response.GetResources())
+	files, err := documentsOf(response.GetResources())
 	changed := false
 	if err == nil {
 		changed, err = c.o.Put(files)

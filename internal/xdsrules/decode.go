@@ -61,9 +61,9 @@ type replace struct {
 	Name string `json:"name"`
 }
 
-// Documents returns the rule documents that resources are, in the order of their names,
+// documentsOf returns the rule documents that resources are, in the order of their names,
 // which begin with "xds:". An error names the resource.
-func Documents(resources []*anypb.Any) ([]rulefile.File, error) {
+func documentsOf(resources []*anypb.Any) ([]rulefile.File, error) {
 	var files []rulefile.File
 	for i, resource := range resources {
 		if resource.GetTypeUrl() != TypeURL {

@@ -52,7 +52,7 @@ func TestDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := Documents([]*anypb.Any{
+	files, err := documentsOf([]*anypb.Any{
 		config("z", "last", 4294967295),
 		resource(
 			textField(1, "ns/gateway/http"), textField(2, "ns/gateway/http"), numberField(99, 7), textField(98, "unknown"),
@@ -95,7 +95,7 @@ func TestDocuments(t *testing.T) {
 
 func TestUnits(t *testing.T) {
 	for number, unit := range map[uint64]string{1: "second", 2: "minute", 3: "hour", 4: "day", 5: "month", 6: "year", 7: "week", 0: "", 8: ""} {
-		files, err := Documents([]*anypb.Any{resource(textField(1, "a"), textField(2, "a"), messageField(3, textField(1, "k"), messageField(3, numberField(1, number), numberField(2, 5))))})
+		files, err := documentsOf([]*anypb.Any{resource(textField(1, "a"), textField(2, "a"), messageField(3, textField(1, "k"), messageField(3, numberField(1, number), numberField(2, 5))))})
 		if unit == "" {
 			if err == nil {
 				t.Errorf("unit %d is taken", number)
@@ -124,7 +124,7 @@ func TestRefused(t *testing.T) {
 		"a bad metadata":  {config("a", "a", 1), resource(messageField(3, messageField(8, []byte{0xff})))},
 		"one name twice ": {config("a", "a", 1), config("a", "b", 1)},
 	} {
-		if files, err := Documents(resources); err == nil || files != nil {
+		if files, err := documentsOf(resources); err == nil || files != nil {
 			t.Errorf("%s: %v", name, err)
 		} else if !strings.Contains(err.Error(), "resource") {
 			t.Errorf("%s: %v does not say where", name, err)
@@ -143,7 +143,7 @@ func TestDepthOfRules(t *testing.T) {
 		32: resource(textField(1, "a"), textField(2, "a"), messageField(3, textField(1, "k"), nested)),
 		33: resource(textField(1, "a"), textField(2, "a"), messageField(3, textField(1, "k"), messageField(4, textField(1, "k"), nested))),
 	} {
-		files, err := Documents([]*anypb.Any{document})
+		files, err := documentsOf([]*anypb.Any{document})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +160,7 @@ func FuzzDocuments(f *testing.F) {
 	f.Add([]byte{0xff})
 	f.Add(resource(messageField(3, textField(1, "k"), messageField(4, textField(1, "l")))).GetValue())
 	f.Fuzz(func(t *testing.T, b []byte) {
-		files, err := Documents([]*anypb.Any{{TypeUrl: TypeURL, Value: b}})
+		files, err := documentsOf([]*anypb.Any{{TypeUrl: TypeURL, Value: b}})
 		if err != nil {
 			return
 		}
@@ -182,12 +182,12 @@ func TestManyDescriptors(t *testing.T) {
 		}
 		resources = append(resources, resource(fields...))
 	}
-	files, err := Documents(resources)
+	files, err := documentsOf(resources)
 	if err != nil {
 		t.Fatal(err)
 	}
 	slices.Reverse(resources)
-	again, err := Documents(resources)
+	again, err := documentsOf(resources)
 	if diff := cmp.Diff(files, again); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}

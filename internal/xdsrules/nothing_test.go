@@ -13,7 +13,7 @@ import (
 func TestLimitOfNothing(t *testing.T) {
 	left := resource(textField(1, "a"), textField(2, "a"), messageField(3, textField(1, "k"), messageField(3, numberField(1, 4))))
 	for name, r := range map[string]*anypb.Any{"left out": left, "written": config("a", "a", 0)} {
-		files, err := Documents([]*anypb.Any{r})
+		files, err := documentsOf([]*anypb.Any{r})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
