@@ -23,17 +23,17 @@ const (
 // one can hold an address. The zero value holds none.
 type networks []netip.Prefix
 
-// newNetworks checks and sorts prefixes; field names them in errors.
-func newNetworks(field string, prefixes []netip.Prefix, bad *problems) networks {
+// newNetworks checks and sorts prefixes, the Trusted of some options.
+func newNetworks(prefixes []netip.Prefix, bad *problems) networks {
 	if len(prefixes) > MaxTrusted {
-		bad.add(field, fmt.Sprintf("%d networks", len(prefixes)), fmt.Sprintf("at most %d", MaxTrusted))
+		bad.add("Trusted", fmt.Sprintf("%d networks", len(prefixes)), fmt.Sprintf("at most %d", MaxTrusted))
 		return nil
 	}
 	sorted := make([]netip.Prefix, 0, len(prefixes))
 	for i, p := range prefixes {
 		p, problem := plainPrefix(p)
 		if problem != "" {
-			bad.add(index(field, i), problem, "write the network of a proxy that you run, such as 10.0.0.0/8 or 2001:db8::/32")
+			bad.add(index("Trusted", i), problem, "write the network of a proxy that you run, such as 10.0.0.0/8 or 2001:db8::/32")
 			continue
 		}
 		sorted = append(sorted, p)

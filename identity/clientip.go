@@ -87,7 +87,7 @@ type ClientIP struct {
 // NewClientIP checks options.
 func NewClientIP(o ClientIPOptions) (*ClientIP, error) {
 	var bad problems
-	c := &ClientIP{trusted: newNetworks("Trusted", o.Trusted, &bad), hops: o.Hops, source: o.Source, vouched: o.Vouched}
+	c := &ClientIP{trusted: newNetworks(o.Trusted, &bad), hops: o.Hops, source: o.Source, vouched: o.Vouched}
 	if o.Hops < 0 || o.Hops > MaxHops {
 		bad.add("Hops", fmt.Sprint(o.Hops), fmt.Sprintf("write how many proxies append to the header, up to %d", MaxHops))
 	}

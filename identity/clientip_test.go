@@ -254,7 +254,7 @@ func TestNetworksAgreeWithEachPrefix(t *testing.T) {
 			list = append(list, netip.PrefixFrom(a, rapid.IntRange(1, a.BitLen()).Draw(t, "bits")))
 		}
 		var bad problems
-		set := newNetworks("Trusted", list, &bad)
+		set := newNetworks(list, &bad)
 		if len(bad) > 0 {
 			t.Fatal(bad.err())
 		}

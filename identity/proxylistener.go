@@ -63,7 +63,7 @@ type ProxyListener struct {
 func NewProxyListener(inner net.Listener, o ProxyListenerOptions) (*ProxyListener, error) {
 	var bad problems
 	l := &ProxyListener{
-		Listener: inner, trusted: newNetworks("Trusted", o.Trusted, &bad),
+		Listener: inner, trusted: newNetworks(o.Trusted, &bad),
 		trustLocal: o.TrustLocal, refuseOthers: o.RefuseOthers, timeout: o.Timeout,
 	}
 	if len(o.Trusted) == 0 && !o.TrustLocal {

@@ -145,7 +145,7 @@ func (h *handler) ways(w http.ResponseWriter, r *http.Request) {
 			http.SetCookie(w, i.still(r, carried{Attempt: v.Attempt}))
 		}
 	}
-	writeJSON(w, http.StatusOK, say)
+	writeJSON(w, say)
 }
 
 // start sends a browser to the issuer. It comes back by the address of the dashboard; so that is

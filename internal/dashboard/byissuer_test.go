@@ -77,7 +77,7 @@ func (l *lodge) serve(w http.ResponseWriter, r *http.Request) {
 	case len(claims.Groups) == 0:
 		fail(http.StatusForbidden, "oidc:ann has the scope none, and this needs read").write(w)
 	default:
-		writeJSON(w, http.StatusOK, identity{"oidc:ann", "admin"})
+		writeJSON(w, identity{"oidc:ann", "admin"})
 	}
 }
 

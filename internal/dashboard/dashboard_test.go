@@ -45,7 +45,7 @@ func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		fail(http.StatusUnauthorized, "the token is not known").write(w)
 	case r.URL.Path == "/admin/v1/me":
-		writeJSON(w, http.StatusOK, identity{actor, scope})
+		writeJSON(w, identity{actor, scope})
 	case r.URL.Path == "/admin/v1/live":
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "event: overview\ndata: {}\n\n")
@@ -55,7 +55,7 @@ func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("ETag", `"7"`)
 		w.Header().Set("Set-Cookie", "a=b")
-		writeJSON(w, http.StatusOK, map[string]string{"body": string(body)})
+		writeJSON(w, map[string]string{"body": string(body)})
 	}
 }
 

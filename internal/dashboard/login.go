@@ -58,7 +58,7 @@ func (h *handler) login(w http.ResponseWriter, r *http.Request) {
 	name, begun := h.sessions.begin(who.Actor, func(context.Context) string { return token }, h.now())
 	// A browser that sees HTTPS says so here, though a proxy may have taken it off.
 	http.SetCookie(w, h.cookie(r, name, h.https(r) || strings.HasPrefix(r.Header.Get("Origin"), "https://")))
-	writeJSON(w, http.StatusOK, struct {
+	writeJSON(w, struct {
 		identity
 		ExpiresAt time.Time `json:"expires_at"`
 	}{who, begun.expires.UTC()})

@@ -31,7 +31,8 @@ func notAllowed(w http.ResponseWriter, allowed string) {
 	fail(http.StatusMethodNotAllowed, "the method is none of %s", allowed).write(w)
 }
 
-func writeJSON(w http.ResponseWriter, status int, body any) {
+// writeJSON answers 200 with body.
+func writeJSON(w http.ResponseWriter, body any) {
 	w.Header().Set("Cache-Control", "no-store")
-	problems.WriteAs(w, jsonType, status, body)
+	problems.WriteAs(w, jsonType, http.StatusOK, body)
 }

@@ -83,7 +83,6 @@ const (
 // Event is something that an operator wants to know.
 type Event struct {
 	Kind Kind
-	At   time.Time
 	// Set is the rules in force after the event.
 	Set *rules.Set
 	// Err is what was wrong; nil for Loaded and Unchanged.
@@ -311,5 +310,5 @@ func (s *Source) keepLocked(next snapshot) {
 }
 
 func (s *Source) reportLocked(kind Kind, err error) {
-	s.o.Report(Event{Kind: kind, At: s.o.Now(), Set: s.mu.set, Err: err})
+	s.o.Report(Event{Kind: kind, Set: s.mu.set, Err: err})
 }

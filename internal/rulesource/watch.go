@@ -58,7 +58,7 @@ func (s *Source) follow(ctx context.Context, w *watch) {
 			look(false)
 		case err := <-w.errors:
 			// An overflow of the queue lost events: look now.
-			s.report(NotWatched, fmt.Errorf("watch rule files: %w", err))
+			s.notWatched(fmt.Errorf("watch rule files: %w", err))
 			q.moved(s.o.Now())
 		}
 	}
@@ -103,7 +103,7 @@ func (s *Source) openWatch() *watch {
 	w := &watch{failed: map[string]bool{}}
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
-		s.report(NotWatched, fmt.Errorf("watch rule files: %w; hint: changes are found every %v; raise fs.inotify.max_user_instances", err, s.o.Poll))
+		s.notWatched(fmt.Errorf("watch rule files: %w; hint: changes are found every %v; raise fs.inotify.max_user_instances", err, s.o.Poll))
 		return w
 	}
 	w.watcher, w.events, w.errors = watcher, watcher.Events, watcher.Errors
@@ -139,7 +139,7 @@ func (w *watch) rewatch(s *Source) (added bool) {
 		}
 		err := w.watcher.Add(dir)
 		if err != nil && !w.failed[dir] {
-			s.report(NotWatched, fmt.Errorf("watch %s: %w; hint: its changes are found every %v", dir, err, s.o.Poll))
+			s.notWatched(fmt.Errorf("watch %s: %w; hint: its changes are found every %v", dir, err, s.o.Poll))
 		}
 		w.failed[dir] = err != nil
 		added = added || err == nil
@@ -147,8 +147,9 @@ func (w *watch) rewatch(s *Source) (added bool) {
 	return added
 }
 
-func (s *Source) report(kind Kind, err error) {
+// notWatched tells that changes are only found by looking again.
+func (s *Source) notWatched(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reportLocked(kind, err)
+	s.reportLocked(NotWatched, err)
 }

@@ -43,9 +43,3 @@ func (s *PostgresServer) ResumeReplay() {
 	s.t.Helper()
 	s.Exec("SELECT pg_wal_replay_resume()")
 }
-
-// Promote makes a primary of its own of a replica.
-func (s *PostgresServer) Promote() {
-	s.t.Helper()
-	s.Exec("SELECT pg_promote()")
-}

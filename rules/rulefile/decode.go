@@ -40,7 +40,6 @@ type descriptorSpec struct {
 	limit     *limitSpec
 	limits    []*limitSpec
 	nested    []*descriptorSpec
-	nestsAt   position
 
 	shadow, quota, detailedMetric, valueToMetric, share, always, tenant, sensitive bool
 
@@ -216,7 +215,7 @@ func (d *decoder) envoyField(s *descriptorSpec, f field, depth int) bool {
 			s.limit = d.limit(f.value, inRateLimit)
 		}
 	case "descriptors":
-		s.nested, s.nestsAt = d.descriptors(f, depth+1), f.at
+		s.nested = d.descriptors(f, depth+1)
 	case "metadata":
 		s.metadata = d.metadata(f)
 		s.flags = append(s.flags, f)
