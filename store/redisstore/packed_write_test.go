@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
@@ -97,6 +98,25 @@ func TestPackedOnlyWithTheRight(t *testing.T) {
 	wantAllowed(t, less)
 	attend("more", time.Minute, false)
 	attend("less", 0, true)
+}
+
+// TestPackedUntilTheRightIsLost: a user who loses the right while nodes run goes on with text, though
+// no heartbeat has told so.
+func TestPackedUntilTheRightIsLost(t *testing.T) {
+	server := testserver.Redis(t, testserver.RedisConfig{Users: []string{"user default on nopass ~* &* +@all", "user app on >secret ~hg:* +@all"}})
+	s := openURL(t, fmt.Sprintf("redis://app:secret@%s", server.Addr))
+	if _, err := s.Attend(t.Context(), "node", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	wantAllowed(t, s)
+	if !s.packs.Load() {
+		t.Fatal("a user who may add to integers writes text")
+	}
+	server.MustDo("ACL", "SETUSER", "app", "-incrby")
+	eventually.True(t, "counters are text", func() bool {
+		r := takeOne(s, "key", tenPerHour, 1)
+		return r.Err == nil && r.Remaining == 8
+	})
 }
 
 // TestPackedCounts: up to which count a counter is an integer, whatever its quota.

@@ -258,6 +258,11 @@ func (s *Store) finish(ctx context.Context, c *call) {
 		return
 	}
 	body := c.body.(*takeBody)
+	if body.packs && store.ReasonOf(c.err) == store.Denied {
+		// It may be that the user has lost the right to add to integers. A heartbeat would tell, but
+		// gets no connection between calls that are refused, each of which ends one.
+		s.packs.Store(false)
+	}
 	if !errors.Is(c.err, conn.ErrApart) {
 		failAll(body.results, c.err)
 		return
