@@ -51,6 +51,8 @@ func trouble(err error) (what, hint string) {
 			return "refuses the login", "check user and password"
 		case refusal.Code == "53300":
 			return "has no connection left for this user", "raise its max_connections, or the CONNECTION LIMIT of the user or the database, or look for clients that keep many"
+		case refusal.Code == "42P05" || refusal.Code == "26000": // a prepared statement is there already, or is not
+			return "is behind a pooler that gives each transaction another session", "have the pooler keep sessions (PgBouncer: pool_mode=session), or give the address of PostgreSQL itself"
 		case refusal.Code == "57014":
 			return "ends statements that take long", "raise the statement_timeout of this user, or look for who cancels its statements"
 		case refusal.Code == "40001":

@@ -120,6 +120,7 @@ func TestTrouble(t *testing.T) {
 	address.User = url.User("nobody")
 	_, unknown := sqltenant.Open(t.Context(), address.String())
 	late := afterItsTime(t, server.DSN)
+	twice, missing := execute(t, server.DSN, `PREPARE a AS SELECT 1; PREPARE a AS SELECT 1`), execute(t, server.DSN, `EXECUTE a`)
 	tamper(t, server.DSN, `ALTER ROLE guest CONNECTION LIMIT 0`)
 	address.User = url.UserPassword("guest", "open")
 	query := address.Query()
@@ -142,7 +143,7 @@ func TestTrouble(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want string
-	}{{refused, "refuses permission"}, {full, "has no connection left"}, {late, "ends statements that take long"}, {unknown, "refuses the login"}, {readOnly, "is read-only"}, {gone, "does not answer"}} {
+	}{{refused, "refuses permission"}, {full, "has no connection left"}, {late, "ends statements that take long"}, {twice, "is behind a pooler"}, {missing, "is behind a pooler"}, {unknown, "refuses the login"}, {readOnly, "is read-only"}, {gone, "does not answer"}} {
 		if c.err == nil || !strings.HasPrefix(sqltenant.Trouble(c.err), c.want) {
 			t.Errorf("%v is called %q, want %q", c.err, sqltenant.Trouble(c.err), c.want)
 		}
