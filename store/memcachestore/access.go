@@ -52,10 +52,14 @@ func (o *Options) secure(ctx context.Context, raw net.Conn, server string) (net.
 		config.ServerName, _, _ = net.SplitHostPort(server)
 	}
 	conn := tls.Client(raw, config)
+	var plain tls.RecordHeaderError
 	err := conn.HandshakeContext(ctx)
 	switch {
 	case err == nil:
 		return conn, nil
+	case errors.As(err, &plain) && string(plain.RecordHeader[:]) == "ERROR":
+		// A server with no connection left says so before anybody speaks TLS.
+		return nil, &clientError{tooMany}
 	case stale != nil:
 		return nil, fmt.Errorf("%w (what has changed since cannot be used: %w)", err, stale)
 	}

@@ -72,7 +72,7 @@ func classify(err error) (store.Reason, string) {
 		return store.Misconfigured, access
 	case secured:
 		return store.Denied, access
-	case errors.As(err, &refused) && strings.Contains(refused.line, "open connections"):
+	case errors.As(err, &refused) && refused.line == tooMany:
 		return store.Unavailable, "raise the connections that memcached takes (-c), or look for clients that keep many: a node of Headgate has up to " + strconv.Itoa(DefaultMaxConns) + " to each server"
 	case errors.As(err, &refused):
 		if strings.Contains(refused.line, "auth") {

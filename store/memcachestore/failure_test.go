@@ -3,6 +3,7 @@ package memcachestore
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -237,43 +238,59 @@ func TestNoCAS(t *testing.T) {
 }
 
 // TestNoConnectionLeft: a server that has given away all its connections says so, and is not
-// taken for something else than memcached.
+// taken for something else than memcached, or for one without TLS.
 func TestNoConnectionLeft(t *testing.T) {
-	const most = 64
-	server := testserver.Memcached(t, testserver.MemcachedConfig{Args: []string{"-c", strconv.Itoa(most)}})
-	refused := 0
-	for range 2 * most { // all of them, so that no connection which only just ends leaves room
-		conn, err := net.Dial("tcp", server.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		if err := conn.SetDeadline(time.Now().Add(patient)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(conn, askVersion); err != nil {
-			t.Fatal(err)
-		}
-		answer, err := bufio.NewReader(conn).ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.HasPrefix(answer, "ERROR Too many open connections") {
-			refused++
-		}
+	certs := testserver.NewCertificates(t)
+	for name, c := range map[string]struct {
+		certs *testserver.Certificates
+		query string
+		dial  func(addr string) (net.Conn, error)
+	}{
+		"plain": {nil, "", func(addr string) (net.Conn, error) { return net.Dial("tcp", addr) }},
+		"TLS":   {certs, query("tls", "true", "ca", certs.CAFile), func(addr string) (net.Conn, error) { return tls.Dial("tcp", addr, certs.Client()) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const most = 64
+			server := testserver.Memcached(t, testserver.MemcachedConfig{TLS: c.certs, Args: []string{"-c", strconv.Itoa(most)}})
+			taken := 0
+			for range 2 * most { // all of them, so that no connection which only just ends leaves room
+				if conn, err := c.dial(server.Addr); err == nil {
+					defer conn.Close()
+					if answered(conn) {
+						taken++
+					}
+				}
+			}
+			if taken > most {
+				t.Fatalf("memcached took %d connections of %d", taken, most)
+			}
+			o, err := ParseURL("memcached://" + server.Addr + c.query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Budget, o.DialTimeout = patient, patient
+			if r := takeOne(open(t, o), "k", yearly, 1); store.ReasonOf(r.Err) != store.Unavailable || !strings.Contains(r.Err.Error(), tooMany+"; hint: raise") {
+				t.Errorf("got %v", r.Err)
+			}
+			for _, check := range Diagnose(t.Context(), o).Checks {
+				if check.Name == "connect" && (check.Status != store.CheckProblem || !strings.Contains(check.Hint, "(-c)")) {
+					t.Errorf("the doctor: %+v", check)
+				}
+			}
+		})
 	}
-	if refused == 0 {
-		t.Fatalf("memcached took %d connections of %d", 2*most, most)
+}
+
+// answered reports whether a memcached answers on conn.
+func answered(conn net.Conn) bool {
+	if conn.SetDeadline(time.Now().Add(patient)) != nil {
+		return false
 	}
-	s := open(t, Options{Servers: []string{server.Addr}, Budget: patient})
-	if r := takeOne(s, "k", yearly, 1); store.ReasonOf(r.Err) != store.Unavailable || !strings.Contains(r.Err.Error(), "Too many open connections") || !strings.Contains(r.Err.Error(), "(-c)") {
-		t.Errorf("got %v", r.Err)
+	if _, err := io.WriteString(conn, askVersion); err != nil {
+		return false
 	}
-	for _, c := range Diagnose(t.Context(), Options{Servers: []string{server.Addr}, DialTimeout: patient}).Checks {
-		if c.Name == "connect" && (c.Status != store.CheckProblem || !strings.Contains(c.Hint, "(-c)")) {
-			t.Errorf("the doctor: %+v", c)
-		}
-	}
+	_, err := readVersion(bufio.NewReader(conn))
+	return err == nil
 }
 
 // TestPassword presents user and password, and never shows the latter.

@@ -197,6 +197,9 @@ func readOutcome(r *bufio.Reader) (outcome, error) {
 	return 0, errorLine(line)
 }
 
+// tooMany is what a server says that has no connection left, before it hangs up.
+const tooMany = "ERROR Too many open connections"
+
 // errorLine returns the error that a line says. Only after SERVER_ERROR does the
 // server read on where the next command begins.
 func errorLine(line []byte) error {
