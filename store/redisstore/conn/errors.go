@@ -197,7 +197,7 @@ func unavailableHint(err error) string {
 	case errors.Is(err, errNoGreeting):
 		return "is its process frozen? If not, check host, port and firewalls, that both sides speak TLS or both do not, and whether the server wants a certificate of this client"
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return "check host and port, that both sides speak TLS or both do not, and whether the server wants a certificate of this client"
+		return "check host and port, that both sides speak TLS or both do not, and whether the server wants a certificate of this client; with TLS, a Redis whose maxclients are reached hangs up without a word"
 	default:
 		return hintNotRunning
 	}

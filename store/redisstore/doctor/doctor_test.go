@@ -16,6 +16,7 @@ import (
 	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore"
 	"github.com/headgate/headgate/store/redisstore/conn"
 	"github.com/headgate/headgate/store/redisstore/doctor"
 )
@@ -152,6 +153,39 @@ func TestDiagnoseMixedTLS(t *testing.T) {
 		o.TLS = &tls.Config{RootCAs: o.TLS.RootCAs, ServerName: "redis.example.com"}
 	}
 	expect(t, diagnose(t, secure.URL(), other), finding{"tls", store.CheckProblem, "another name"})
+	// Without TLS a server says that it takes no more clients; with TLS it hangs up.
+	holder, err := tls.Dial("tcp", secure.Addr, secure.Certificates.Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close()
+	if _, err := io.WriteString(holder, "CONFIG SET maxclients 1\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := bufio.NewReader(holder).ReadString('\n'); said != "+OK\r\n" {
+		t.Fatal(said, err)
+	}
+	expect(t, diagnose(t, secure.URL(), trusting), finding{"tls", store.CheckProblem, "maxclients"})
+	full := trustingStore(t, secure)
+	if err := full.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "maxclients") {
+		t.Errorf("the store: %v", err)
+	}
+}
+
+// trustingStore opens a store that knows the authority of server.
+func trustingStore(t *testing.T, server *testserver.RedisServer) *redisstore.Store {
+	t.Helper()
+	o, err := conn.ParseURL(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.TLS, o.Budget = server.Certificates.Client(), time.Minute
+	s, err := redisstore.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
 }
 
 func TestDiagnoseUsers(t *testing.T) {

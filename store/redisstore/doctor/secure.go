@@ -60,7 +60,7 @@ func (d *doctor) handshake(ctx context.Context, v visit, link net.Conn) net.Conn
 	if err := secure.HandshakeContext(ctx); err != nil {
 		hint, known := credentials.Explain(err)
 		if !known {
-			hint = "check that the port speaks TLS"
+			hint = "check that the port speaks TLS, and whether its maxclients are reached: then Redis hangs up without a word"
 			if d.speaksPlain(v) {
 				hint = "the server does not speak TLS there: use redis://, or its TLS port"
 			}
