@@ -140,6 +140,10 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(s.get(), 200)
         self.assertEqual(s.time, 31)
 
+    def test_only_refusals_hold_back(self):
+        s = Scripted(lambda n: (202, fields(Retry_After="31")))
+        self.assertEqual((s.get(), s.get(), s.at), (202, 202, [0, 0]))
+
     def test_spellings_of_an_origin(self):
         s = Scripted(lambda n: (429, fields(Retry_After="31")))
         self.assertEqual(s.get("http://api.test/a"), 429)

@@ -162,7 +162,13 @@ class Origin {
   }
 }
 
-function sleepFor(seconds: number, signal?: AbortSignal | null): Promise<void> {
+const longestTimer = 2_147_483; // seconds; a longer one would end at once
+
+async function sleepFor(seconds: number, signal?: AbortSignal | null): Promise<void> {
+  for (let left = seconds; left > 0; left -= longestTimer) await sleepOnce(Math.min(left, longestTimer), signal);
+}
+
+function sleepOnce(seconds: number, signal?: AbortSignal | null): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);
     const stop = (): void => { clearTimeout(timer); reject(signal?.reason); };
@@ -213,7 +219,7 @@ export function limitedFetch(options: LimitedFetchOptions = {}): typeof fetch {
         ? seconds + random() * Math.min(seconds / 10, 1)
         : Math.min(firstBackoff * 2 ** attempt, lastBackoff) * (0.5 + random() / 2);
       observe({ kind: "retried", seconds });
-      await response.body?.cancel();
+      await response.body?.cancel().catch(() => {}); // it may have broken off, which hinders nothing
       await sleep(seconds, request.signal);
     }
   };

@@ -283,7 +283,8 @@ function baseOf(url: string | URL): string {
   if ((base.protocol !== "http:" && base.protocol !== "https:") || base.username !== "" || base.password !== "" || base.search !== "" || base.hash !== "") {
     throw new TypeError("headgate: the url is not of http or https, or has a user, a query or a fragment; hint: http://headgate:8080, and a token beside it");
   }
-  const address = base.href.replace(/\/+$/, "");
+  // Not href, which keeps a lone "?" or "#", behind which the path would not be one.
+  const address = (base.origin + base.pathname).replace(/\/+$/, "");
   if (address.endsWith("/v1/check")) throw new TypeError("headgate: the url ends with /v1/check; hint: leave that out, it is added");
   return address;
 }

@@ -106,6 +106,12 @@ test("what is too far away is not waited for, nor asked", async () => {
   assert.equal(s.time, 31);
 });
 
+test("Retry-After holds back only where a request was refused", async () => {
+  const s = scripted(() => [202, { "Retry-After": "31" }]);
+  for (let i = 0; i < 2; i++) assert.equal((await s.fetch("http://api.test/")).status, 202);
+  assert.deepEqual(s.at, [0, 0]);
+});
+
 test("requests are spread before the limit, and none is refused", async () => {
   let used = 0, end = 0, refused = 0;
   const s = scripted(() => {
@@ -117,6 +123,42 @@ test("requests are spread before the limit, and none is refused", async () => {
   for (let i = 0; i < 250; i++) assert.equal((await s.fetch("http://api.test/")).status, 200);
   assert.equal(refused, 0);
   assert.ok(s.time > 100 && s.time < 180, `took ${s.time} s`);
+});
+
+test("the origins that were used last are known", async () => {
+  const s = scripted((n) => (n === 0 ? [429, { "Retry-After": "31" }] : [200, {}]));
+  assert.equal((await s.fetch("http://api.test/")).status, 429);
+  for (let round = 0; round < 2; round++) {
+    for (let i = 0; i < 999; i++) await s.fetch(`http://${round}-${i}.test/`);
+    await assert.rejects(s.fetch("http://api.test/"), WaitError);
+  }
+  for (let i = 0; i < 1000; i++) await s.fetch(`http://2-${i}.test/`);
+  assert.equal((await s.fetch("http://api.test/")).status, 200);
+});
+
+test("a refusal whose body breaks off is sent again", async () => {
+  let asked = 0;
+  const send = limitedFetch({ sleep: async () => {}, fetch: async () => {
+    if (asked++ > 0) return new Response("body");
+    return new Response(new ReadableStream({ start(body) { body.error(new Error("cut off")); } }), { status: 503 });
+  } });
+  assert.equal((await send("http://api.test/")).status, 200);
+});
+
+test("a wait is never cut short by what a timer can hold", async (t) => {
+  const day = 24 * 3600, waits: number[] = [];
+  let asked = 0;
+  const send = limitedFetch({ maxWait: Infinity, random: () => 0, fetch: async () =>
+    new Response("", asked++ === 0 ? { status: 429, headers: { "Retry-After": String(60 * day) } } : {}) });
+  const timer = setTimeout;
+  t.mock.method(globalThis, "setTimeout", (then: () => void, ms: number) => {
+    if (ms < day * 1000) return timer(then, ms); // of connections that other tests have left
+    waits.push(ms);
+    return setImmediate(then);
+  });
+  assert.equal((await send("http://api.test/")).status, 200);
+  assert.ok(waits.every((ms) => ms < 2 ** 31), String(waits));
+  assert.ok(waits.reduce((sum, ms) => sum + ms, 0) >= 60 * day * 1000, String(waits));
 });
 
 test("a wait ends with its signal", async () => {

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
+import { getEventListeners } from "node:events";
 import { readFileSync, readdirSync } from "node:fs";
 import type { RequestListener } from "node:http";
 import { join } from "node:path";
 import { test } from "node:test";
 
 import { Headgate, HeadgateError, type Check, type Decision, type HeadgateOptions, type Reason } from "@headgate/client";
-import { answers, forgetfulUrl, timeoutMs, token, transcripts, url, user, withServer } from "./stage.mjs";
+import { answers, forgetfulUrl, timeoutMs, tlsUrl, token, transcripts, url, user, withServer } from "./stage.mjs";
 
 test("five pass, the sixth is told when to come back", async () => {
   const headgate = new Headgate({ url, timeoutMs }), check: Check = { domain: "shop", entries: { user: user() } };
@@ -163,6 +164,14 @@ test("options that cannot be used are refused", () => {
   }
 });
 
+test("an address may end with a query or a fragment that is empty", async () => {
+  const asked: string[] = [];
+  for (const end of ["", "/", "?", "/#", "/base/?#"]) {
+    await new Headgate({ url: `http://h${end}`, fetch: async (to) => { asked.push(String(to)); return new Response(""); } }).cancel("r");
+  }
+  assert.deepEqual(asked, [...Array(4).fill("http://h/v1/cancel"), "http://h/base/v1/cancel"]);
+});
+
 for (const [name, reason, listener] of [
   ["a server that does not answer", "store_timeout", () => {}],
   ["a server that does not finish", "store_timeout", (_, res) => { res.write('{"allowed":'); }],
@@ -255,6 +264,32 @@ test("what was not heard is sent again, and what was answered is not", async () 
     assert.notEqual(await s.check(), "");
     assert.equal(s.asked, asked, `status ${answer}, ${retries} retries`);
   }
+  let tokens = 0;
+  const tokenless = new Headgate({ url, retries: 1, token: () => { tokens++; throw new Error("none"); } });
+  assert.equal((await tokenless.check({ domain: "shop", entries: { user: "1" } })).degraded, "store_misconfigured");
+  assert.equal(tokens, 1);
+  for (const operation of ["renew", "release"] as const) {
+    const bodies: unknown[] = [];
+    const headgate = new Headgate({ url, retries: 1, fetch: async (_, init) => { bodies.push(init?.body); throw new Error("away"); } });
+    await headgate[operation]({ domain: "shop", entries: { user: "1" }, hold: "h" });
+    assert.equal(bodies.length, 1, operation);
+    assert.doesNotMatch(String(bodies[0]), /"id"/);
+  }
+});
+
+test("tries share the time", async (t) => {
+  let time = 0;
+  const shares: number[] = [];
+  const headgate = new Headgate({ url, timeoutMs: 100, retries: 1, now: () => time, fetch: async (_, init) =>
+    new Promise((_resolve, reject) => init?.signal?.addEventListener("abort", () => reject(new Error("stopped")))) });
+  const timer = setTimeout;
+  t.mock.method(globalThis, "setTimeout", (then: () => void, ms: number) => {
+    if (ms > 100) return timer(then, ms); // of connections that other tests have left
+    shares.push(ms);
+    return setImmediate(() => { time += ms; then(); });
+  });
+  assert.equal((await headgate.check({ domain: "shop", entries: { user: "1" } })).degraded, "store_timeout");
+  assert.deepEqual(shares, [50, 50]);
 });
 
 test("a call that its caller gives up ends by the caller's reason", async () => {
@@ -267,6 +302,123 @@ test("a call that its caller gives up ends by the caller's reason", async () => 
       await assert.rejects(pending, /enough/);
     }
   });
+});
+
+test("a probe that its caller gives up says nothing: the server is asked again", async () => {
+  let time = 0, silent = false, asked = 0;
+  const headgate = new Headgate({ url, timeoutMs, now: () => time, fetch: async (_, init) => {
+    asked++;
+    if (!silent) throw new Error("away");
+    return new Promise((_resolve, reject) => init?.signal?.addEventListener("abort", () => reject(new Error("stopped"))));
+  } });
+  const check: Check = { domain: "shop", entries: { user: "1" } };
+  for (let i = 0; i < 3; i++) await headgate.check(check);
+  time = 1000;
+  silent = true;
+  const stop = new AbortController(), probe = headgate.check(check, { signal: stop.signal });
+  stop.abort(new Error("enough"));
+  await assert.rejects(probe, /enough/);
+  silent = false;
+  assert.equal((await headgate.check(check)).degraded, "store_unavailable");
+  assert.equal(asked, 5);
+});
+
+test("a refusal is an answer, of a server that was away too: it is asked again from then on", async () => {
+  let time = 0, status = 502;
+  const headgate = new Headgate({ url, now: () => time, fetch: async () => new Response('{"title":"T"}', { status }) });
+  const check: Check = { domain: "shop", entries: { user: "1" } };
+  for (let i = 0; i < 3; i++) await headgate.check(check);
+  [time, status] = [1000, 400];
+  await assert.rejects(headgate.check(check), HeadgateError);
+  await Promise.all([1, 2].map(() => assert.rejects(headgate.check(check), HeadgateError)));
+});
+
+test("a call leaves no timer and no listener behind", async () => {
+  const headgate = new Headgate({ url, timeoutMs, fetch: async () => new Response('{"allowed":true}') });
+  const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
+  const { signal } = new AbortController(), before = timers();
+  for (let i = 0; i < 5; i++) await headgate.check({ domain: "shop", entries: { user: "1" } }, { signal });
+  assert.deepEqual([timers(), getEventListeners(signal, "abort").length], [before, 0]);
+});
+
+test("over TLS, by the name of the host", async () => {
+  const check: Check = { domain: "shop", entries: { user: user() } };
+  assert.equal((await new Headgate({ url: tlsUrl, timeoutMs }).check(check)).remaining, 4);
+  const other = new Headgate({ url: tlsUrl.replace("localhost", "127.0.0.1"), timeoutMs });
+  assert.equal((await other.check(check)).degraded, "store_unavailable");
+});
+
+test("what is sent", async () => {
+  const heard: { url: string; init: RequestInit; body: string }[] = [];
+  let tokens = 0;
+  const recording: typeof fetch = async (to, init = {}) => {
+    heard.push({ url: String(to), init, body: String(init.body) });
+    return new Response("{}");
+  };
+  const headgate = new Headgate({ url: "http://h:1/base/", retries: 1, token: () => `t${tokens++}`, fetch: recording });
+  const told = { domain: "shop", entries: { user: "\u00e9\u2028" } };
+  await headgate.checkAll([{ ...told, attributes: { "claim:userId": "1" }, userAgent: "x" }, { ...told, id: "mine" }, told]);
+  await headgate.check(told);
+  await new Headgate({ url: "http://h", fetch: recording }).check(told);
+  const [batch, one, plain] = heard;
+  assert.ok(batch !== undefined && one !== undefined && plain !== undefined && heard.length === 3);
+  assert.deepEqual([batch.url, batch.init.method, batch.init.redirect], ["http://h:1/base/v1/check", "POST", "manual"]);
+  assert.deepEqual([batch, one, plain].map((each) => new Headers(each.init.headers).get("authorization")), ["Bearer t0", "Bearer t1", null]);
+  const checks: { id?: string }[] = JSON.parse(batch.body).checks, ids = checks.map((each) => each.id);
+  assert.equal(ids[1], "mine");
+  assert.equal(new Set(ids).size, 3);
+  const descriptors = [{ entries: [{ key: "user", value: "\u00e9\u2028" }] }];
+  assert.deepEqual(checks[0], { id: ids[0], domain: "shop", attributes: { "claim:userId": "1" }, user_agent: "x", descriptors });
+  assert.deepEqual(JSON.parse(plain.body), { domain: "shop", descriptors }, "no id without retries");
+});
+
+test("what is a refusal, and what is no answer", async () => {
+  const ask = (status: number): Promise<Decision> => new Headgate({ url, retries: 1, fetch: async () =>
+    new Response('{"title":"T","detail":"D","hint":"H"}', { status }) }).check({ domain: "shop", entries: { user: "1" } });
+  for (const status of [400, 403, 409, 410, 413, 415, 501]) {
+    await assert.rejects(ask(status), (error: unknown) => error instanceof HeadgateError &&
+      error.status === status && error.title === "T" && error.detail === "D" && error.hint === "H", String(status));
+  }
+  for (const [status, reason] of [[401, "store_misconfigured"], [404, "store_misconfigured"], [408, "store_misconfigured"],
+    [500, "store_unavailable"], [502, "store_unavailable"], [504, "store_unavailable"]] as const) {
+    assert.equal((await ask(status)).degraded, reason, String(status));
+  }
+});
+
+test("every member of a decision and of a settlement", async () => {
+  const answering = (text: string): Headgate => new Headgate({ url, fetch: async () => new Response(text) });
+  const told = `{"allowed":false,"matched":true,"limit":9,"remaining":8,"reset_ms":7,"window_ends_ms":6,"retry_after_s":5,
+    "delay_ms":4,"rule":"r","role":"ban","tier":"gold","source":"override","hold":{"id":"h","renew_within_ms":3},
+    "soft":[{"action":"warn","rule":"s","name":"n","percent":80,"limit":2,"remaining":1,"delay_ms":10,"header":"X-H","value":"v","challenge":"c"}],
+    "degraded":"store_full","reservation":"v","expires_at":"2026-01-01T00:00:00Z","name":"n","window_s":60,"status":503,"later":{}}`;
+  assert.deepEqual(await answering(`{"results":[${told}]}`).checkAll([{ domain: "shop", entries: { user: "1" } }]), [{
+    allowed: false, matched: true, limit: 9, remaining: 8, resetMs: 7, windowEndsMs: 6, retryAfterS: 5, delayMs: 4,
+    rule: "r", role: "ban", tier: "gold", source: "override", hold: { id: "h", renewWithinMs: 3 },
+    soft: [{ action: "warn", rule: "s", name: "n", percent: 80, limit: 2, remaining: 1, delayMs: 10, header: "X-H", value: "v", challenge: "c" }],
+    degraded: "store_full", reservation: "v", expiresAt: "2026-01-01T00:00:00Z", name: "n", windowS: 60, status: 503, headers: {},
+  }]);
+  const settled = `{"settled":true,"outcome":"settled","limit":9,"remaining":8,"reset_ms":7,"window_ends_ms":6,"rule":"r","degraded":"d","later":1}`;
+  assert.deepEqual(await answering(settled).commit({ reservation: "r" }), {
+    settled: true, outcome: "settled", limit: 9, remaining: 8, resetMs: 7, windowEndsMs: 6, rule: "r", degraded: "d",
+  });
+});
+
+test("an answer may come byte by byte", async () => {
+  const text = '{"allowed":false,"rule":"\u00e9\u2028\u{1f600}"}', bytes = new TextEncoder().encode(text);
+  const headgate = new Headgate({ url, fetch: async () => new Response(new ReadableStream({
+    start(body) { for (const each of bytes) body.enqueue(Uint8Array.of(each)); body.close(); },
+  })) });
+  const got = await headgate.check({ domain: "shop", entries: { user: "1" } });
+  assert.deepEqual([got.rule, got.body?.text], [JSON.parse(text).rule, text]);
+});
+
+test("the fields that clients get too", async () => {
+  const names = ["ratelimit", "ratelimit-policy", "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset", "x-ratelimit-limit",
+    "x-ratelimit-remaining", "x-ratelimit-reset", "x-ratelimit-warning", "retry-after"];
+  const passed = Object.fromEntries(names.map((name) => [name, `${name}!`]));
+  const headers = { ...passed, "set-cookie": "a=b", date: "now", "x-other": "1" };
+  const got = await new Headgate({ url, fetch: async () => new Response('{"allowed":true}', { headers }) }).check({ domain: "shop", entries: { user: "1" } });
+  assert.deepEqual(got.headers, passed);
 });
 
 test("connections are kept", async () => {

@@ -13,6 +13,8 @@ function required(name: string): string {
 export const url = required("HEADGATE_URL");
 /** That of one whose answers are lost, every other one from the first on. */
 export const forgetfulUrl = required("HEADGATE_FORGETFUL_URL");
+/** That of the first one, behind a certificate for localhost alone. */
+export const tlsUrl = required("HEADGATE_TLS_URL");
 /** A token that may name limits. */
 export const token = required("HEADGATE_TOKEN");
 /** The folder of recorded answers. */
