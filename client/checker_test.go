@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -352,6 +353,8 @@ func TestFailureModes(t *testing.T) {
 		{"a wrong type", answer(200, "application/json", `{"allowed":"yes"}`), store.Misconfigured},
 		{"another path", answer(404, "text/plain", "not found"), store.Misconfigured},
 		{"a refusal of a proxy", answer(403, "text/html", "<html>"), store.Misconfigured},
+		{"a refusal of a gateway", answer(403, "application/json", `{"detail":"no key"}`), store.Misconfigured},
+		{"too much", answer(200, "application/json", `{"allowed":true}`+strings.Repeat(" ", 4<<20)), store.Misconfigured},
 		{"a gateway", answer(502, "text/plain", ""), store.Unavailable},
 		{"a hang up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, store.Unavailable},
 		{"no end", func(w http.ResponseWriter, _ *http.Request) {
@@ -463,6 +466,55 @@ func TestCheckerSendsHeader(t *testing.T) {
 	}
 	if len(header) != 1 {
 		t.Errorf("the options were changed: %v", header)
+	}
+}
+
+// TestCheckerClosesAnswers: whatever they are, because a connection hangs on each.
+func TestCheckerClosesAnswers(t *testing.T) {
+	for _, body := range []string{`{"allowed":true}`, "<html>", strings.Repeat(" ", 5<<20)} {
+		answer := &closing{Reader: strings.NewReader(body)}
+		far := remote(t, client.CheckerOptions{URL: "http://headgate.test", Transport: transportFunc(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: answer}, nil
+		})})
+		if err := far.Check(t.Context(), []headgate.Request{ask(1, "user", "1")}, make([]headgate.Response, 1)); err != nil || !answer.closed {
+			t.Errorf("%.9q: %v, closed %v", body, err, answer.closed)
+		}
+	}
+}
+
+// closing is a body that notes that it was closed.
+type closing struct {
+	io.Reader
+	closed bool
+}
+
+func (c *closing) Close() error { c.closed = true; return nil }
+
+// TestReasonsStayFew: they are labels of metrics, whatever a server says.
+func TestReasonsStayFew(t *testing.T) {
+	for reason, want := range map[string]store.Reason{"store_full": store.Full, "of a later version": store.Internal} {
+		far := remote(t, client.CheckerOptions{URL: "http://headgate.test", Transport: transportFunc(func(*http.Request) (*http.Response, error) {
+			body := io.NopCloser(strings.NewReader(`{"allowed":true,"degraded":"` + reason + `"}`))
+			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: body}, nil
+		})})
+		responses := make([]headgate.Response, 1)
+		if err := far.Check(t.Context(), []headgate.Request{ask(1, "user", "1")}, responses); err != nil || responses[0].Degraded() != want {
+			t.Errorf("%s: %v, %q; want %q", reason, err, responses[0].Degraded(), want)
+		}
+	}
+}
+
+// TestFirstOfTwoAttributes: of two with one key the first counts, as for a Limiter.
+func TestFirstOfTwoAttributes(t *testing.T) {
+	var sent struct{ Attributes map[string]string }
+	far := remote(t, client.CheckerOptions{URL: "http://headgate.test", Transport: transportFunc(func(r *http.Request) (*http.Response, error) {
+		err := json.NewDecoder(r.Body).Decode(&sent)
+		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"allowed":true}`))}, err
+	})})
+	request := ask(1, "user", "1")
+	request.Attributes = []descriptor.Entry{{Key: "content_length", Value: "1"}, {Key: "content_length", Value: "2"}}
+	if err := far.Check(t.Context(), []headgate.Request{request}, make([]headgate.Response, 1)); err != nil || sent.Attributes["content_length"] != "1" {
+		t.Errorf("%v, %v", err, sent.Attributes)
 	}
 }
 

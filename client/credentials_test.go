@@ -108,6 +108,9 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 		write("no\ntoken")
 		time.Sleep(time.Second)
 		want("two")
+		write("three")
+		time.Sleep(time.Second)
+		want("three")
 	})
 }
 

@@ -391,6 +391,27 @@ func TestPartitionsByCredentials(t *testing.T) {
 	}
 }
 
+// TestSpellingsOfAnOrigin: a host in capitals and the port of the scheme make no other origin.
+func TestSpellingsOfAnOrigin(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://API.test:80/a": "http://api.test", "https://api.test:443/a": "https://api.test",
+		"http://api.test:443/a": "http://api.test:443", "https://api.test:80/a": "https://api.test:80",
+	} {
+		var keys table
+		k := keys.keyOf(request(t, t.Context(), "GET", url, ""), "")
+		if got := k.scheme + "://" + k.host; got != want {
+			t.Errorf("%s is of %s, want %s", url, got, want)
+		}
+	}
+}
+
+// TestNoProxyOfTheEnvironment: a Checker asks its server itself.
+func TestNoProxyOfTheEnvironment(t *testing.T) {
+	if newTransport().Proxy != nil {
+		t.Error("a proxy may come between")
+	}
+}
+
 // TestDrainIsBounded: a refusal that never ends is left.
 func TestDrainIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

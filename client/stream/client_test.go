@@ -286,6 +286,9 @@ func TestGoesOn(t *testing.T) {
 		if (sent.failure != nil) != test.sentFails || (rest.failure != nil) != test.restFails {
 			t.Errorf("%s: failures %v, %v", test.name, sent.failure, rest.failure)
 		}
+		if !test.sentFails && (len(c.queue) != 2 || c.queue[0] != sent) {
+			t.Errorf("%s: what was sent is not asked again first", test.name)
+		}
 	}
 }
 
