@@ -98,7 +98,7 @@ var rooms = map[string]struct {
 	"internal/yamlfile/slips":      {[]string{"internal/yamlfile"}, "files are broken alike, whoever reads them"},
 	"internal/memo":                {nil, "what was made of small keys is remembered, whatever it is"},
 	"internal/sweep":               {nil, "what a process holds is looked at again and again, whatever it is"},
-	"internal/proxy":               {[]string{"internal/halfclose", "internal/httpanswer"}, "what forwards knows nothing of limits: they are put around it"},
+	"internal/proxy":               {[]string{"internal/ascii", "internal/halfclose", "internal/httpanswer"}, "what forwards knows nothing of limits: they are put around it"},
 	"internal/telemetry":           {[]string{".", "limit", "rules", "store", "store/denial", "store/fleet", "store/lease", "store/memstore", "store/reconcile", "store/regional", "store/subbucket", "internal/sleep", "internal/view", "repeat", "reservation", "trial", "verdict", "internal/processor"}, "an observer sees decisions and reaches into nothing"},
 	"internal/view":                {nil, "what operators see is types that the API, the dashboard and the terminal share"},
 	"internal/explain":             {[]string{".", "descriptor", "limit", "rules", "rules/describe", "store", "switches", "tenant", "internal/keyname", "internal/openapi", "internal/problems", "internal/view", "internal/strictjson", "verdict"}, "what would be decided is told by a dry run, through one small interface"},

@@ -480,6 +480,13 @@ func TestRequestsOfHostileSize(t *testing.T) {
 	if w.Code != 413 {
 		t.Errorf("of unknown length: %d", w.Code)
 	}
+	w = httptest.NewRecorder()
+	bounded := unknown()
+	bounded.Body = http.MaxBytesReader(w, bounded.Body, 5000) // by a handler around
+	c.costs.Wrap(http.NotFoundHandler()).ServeHTTP(w, bounded)
+	if w.Code != 413 || !strings.Contains(w.Body.String(), `"BODY_TOO_LARGE"`) {
+		t.Errorf("beyond the bound of the server: %d %s", w.Code, w.Body)
+	}
 	done := make(chan int)
 	go func() {
 		code, _ := c.ask(strings.Repeat("x", 10_000), "X-Wait", "yes")
@@ -501,7 +508,7 @@ func TestRequestsOfHostileSize(t *testing.T) {
 		t.Errorf("the long one: %d", code)
 	}
 	eventually.True(t, "nothing is kept", func() bool { return c.costs.Stats().KeptBytes == 0 })
-	if s := c.costs.Stats(); s.Unreadable != 3 {
+	if s := c.costs.Stats(); s.Unreadable != 4 {
 		t.Errorf("%+v", s)
 	}
 }

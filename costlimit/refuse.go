@@ -15,8 +15,9 @@ type refusal struct {
 
 // refusalOf returns what err means to a client. No text of an error is in it.
 func refusalOf(err error) refusal {
+	var beyond *http.MaxBytesError // of a handler around this one
 	switch {
-	case errors.Is(err, errTooLarge):
+	case errors.Is(err, errTooLarge), errors.As(err, &beyond):
 		return refusal{http.StatusRequestEntityTooLarge, "BODY_TOO_LARGE", "The body of the request is too large."}
 	case errors.Is(err, errTooMany):
 		return refusal{http.StatusServiceUnavailable, "SERVICE_UNAVAILABLE", "There are too many requests now. Retry in 1 second."}

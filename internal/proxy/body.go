@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -19,9 +18,6 @@ const (
 	lingering = time.Second
 )
 
-// errTooLarge is the error of reading a body beyond Options.MaxBody.
-var errTooLarge = errors.New("the body of the request is too large")
-
 // body is the body of a request, and knows whether all of it was read when the
 // answer begins. What is left of it then must not hold up the answer: by itself,
 // net/http waits for the rest before it writes the header, in the belief that
@@ -31,7 +27,8 @@ var errTooLarge = errors.New("the body of the request is too large")
 type body struct {
 	io.ReadCloser
 	reading sync.Mutex  // held while the client is read from
-	left    int64       // what may still come; below 0: no bound
+	left    int64       // what may still come, if beyond is not nil
+	beyond  error       // of reading more than that, an *http.MaxBytesError; nil: no bound
 	ended   atomic.Bool // read to its end
 	failed  atomic.Bool // the client broke off, or sent what is no body
 
@@ -47,9 +44,9 @@ func (b *body) Read(p []byte) (int, error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	n, err := b.ReadCloser.Read(p)
-	if b.left >= 0 {
+	if b.beyond != nil {
 		if b.left -= int64(n); b.left < 0 {
-			return 0, errTooLarge
+			return 0, b.beyond
 		}
 	}
 	switch err {
@@ -83,9 +80,9 @@ func (b *body) answered(status int) {
 
 // serveBody serves a request with a body.
 func (p *Proxy) serveBody(w http.ResponseWriter, r *http.Request) {
-	b := &body{ReadCloser: r.Body, left: -1}
-	if p.options.MaxBody > 0 {
-		b.left = p.options.MaxBody
+	b := &body{ReadCloser: r.Body}
+	if bound := p.options.MaxBody; bound > 0 {
+		b.left, b.beyond = bound, &http.MaxBytesError{Limit: bound}
 	}
 	if r.ProtoMajor == 1 {
 		b.answer = w.Header()

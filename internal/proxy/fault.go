@@ -87,9 +87,10 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 // causeOf tells whose fault err is.
 func causeOf(ctx context.Context, err error) outcome {
 	b := bodyOf(ctx)
+	var beyond *http.MaxBytesError
 	var timeout net.Error
 	switch {
-	case errors.Is(err, errTooLarge):
+	case errors.As(err, &beyond):
 		return tooLarge
 	case ctx.Err() != nil:
 		return gone

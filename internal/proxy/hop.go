@@ -27,6 +27,13 @@ func dropHopByHop(h http.Header) {
 	}
 }
 
+// dropNewer takes out what a request of HTTP/1.0 cannot ask for, and must not be heard for (RFC 9110,
+// sections 7.8 and 10.1.1).
+func dropNewer(h http.Header) {
+	delete(h, "Upgrade")
+	delete(h, "Expect")
+}
+
 // harmless reports whether the value of Connection is one name that stands for
 // no field beyond those that always go.
 func harmless(name string) bool {
@@ -71,5 +78,24 @@ func carriesHTTP(lines []string) bool {
 // isUpgrade reports whether r, without fields of one hop, asks for another
 // protocol.
 func isUpgrade(r *http.Request) bool {
-	return r.ProtoMajor == 1 && len(r.Header["Upgrade"]) > 0 && len(r.Header["Connection"]) > 0
+	return r.ProtoMajor == 1 && len(r.Header["Upgrade"]) > 0 && names(r.Header["Connection"], "upgrade")
+}
+
+// granted reports whether res switches to the protocol that its request asked for. Package httputil
+// refuses what does not, but only after the answer has counted as one.
+func granted(res *http.Response) bool {
+	asked := res.Request.Header.Get("Upgrade")
+	return asked != "" && strings.EqualFold(asked, res.Header.Get("Upgrade")) && names(res.Header["Connection"], "upgrade")
+}
+
+// names reports whether lines, which are lists, have this name.
+func names(lines []string, name string) bool {
+	for _, line := range lines {
+		for one := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(textproto.TrimString(one), name) {
+				return true
+			}
+		}
+	}
+	return false
 }

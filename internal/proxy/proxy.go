@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/internal/ascii"
 	"github.com/headgate/headgate/internal/httpanswer"
 )
 
@@ -116,20 +118,28 @@ func checkTarget(to *url.URL) error {
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.inFlight.Add(1)
 	defer p.inFlight.Add(-1)
-	if r.Method == http.MethodConnect || r.URL.Opaque != "" {
-		// No tunnel, and no form of a URL that rules and backend might read
-		// differently.
+	if !forwardable(r) {
 		p.fault(w, r, notForwarded)
 		return
 	}
 	if r.ProtoMajor == 1 {
 		dropHopByHop(r.Header)
+		if r.ProtoMinor == 0 {
+			dropNewer(r.Header)
+		}
 	}
 	if r.Body == nil || r.Body == http.NoBody {
 		p.handler.ServeHTTP(w, r)
 		return
 	}
 	p.serveBody(w, r)
+}
+
+// forwardable reports whether r is no tunnel, and has a form that rules and backend read alike. In
+// HTTP/2 a method may be no word, and a query may have spaces: each would end what it stands in on
+// the request line of HTTP/1.
+func forwardable(r *http.Request) bool {
+	return r.Method != http.MethodConnect && ascii.IsToken(r.Method) && r.URL.Opaque == "" && !strings.Contains(r.URL.RawQuery, " ")
 }
 
 // forward passes a request on, once it is let in.
@@ -144,7 +154,7 @@ func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
 			p.counts[broken].Add(1)
 		}
 	}()
-	w = unguessed{w}
+	w = unguessed{w, r.ProtoAtLeast(1, 1)}
 	if p.options.MaxBody > 0 && r.ContentLength > p.options.MaxBody {
 		p.fault(w, r, tooLarge)
 	} else if isUpgrade(r) {
@@ -163,6 +173,9 @@ const leastStatus = 100
 func (p *Proxy) began(res *http.Response) error {
 	if res.StatusCode < leastStatus {
 		return fmt.Errorf("the backend's answer has the status %03d, which is none", res.StatusCode)
+	}
+	if res.StatusCode == http.StatusSwitchingProtocols && !granted(res) {
+		return errors.New("the backend switches to a protocol that the request did not ask for")
 	}
 	p.counts[begun].Add(1)
 	if b := bodyOf(res.Request.Context()); b != nil {

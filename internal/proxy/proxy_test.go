@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -163,6 +165,22 @@ func (e *edge) do(r *http.Request) *http.Response {
 	return res
 }
 
+// doH2 asks the proxy over HTTP/2.
+func (e *edge) doH2(r *http.Request) *http.Response {
+	e.t.Helper()
+	transport := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	e.t.Cleanup(transport.CloseIdleConnections)
+	res, err := transport.RoundTrip(r)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if res.ProtoMajor != 2 {
+		e.t.Errorf("%s", res.Proto)
+	}
+	return res
+}
+
 // eventually waits until the counts are as wanted.
 func (e *edge) eventually(what string, ok func(Stats) bool) {
 	e.t.Helper()
@@ -185,6 +203,7 @@ func TestForwardsAsItCame(t *testing.T) {
 		{"MKCOL /? HTTP/1.1\nHost: h\nTransfer-Encoding: chunked\n\n2\nab\n1\nc\n0\n\n", `MKCOL /? h [] "abc" -1`},
 		{"OPTIONS * HTTP/1.1\nHost: h\n\n", `OPTIONS * h [] "" 0`},
 		{"GET http://other/x HTTP/1.1\nHost: h\n\n", `GET /x other [] "" 0`},
+		{"GET /a%2Fb|{c}\xc3\xa9/%7c?{|} HTTP/1.1\nHost: h\n\n", `GET /a%2Fb%7C%7Bc%7D%C3%A9/%7c?{|} h [] "" 0`},
 	} {
 		c := e.dial()
 		c.send(tt.request)
@@ -203,6 +222,11 @@ func TestTargetWithPath(t *testing.T) {
 		{"https://b/v1/", "//x", "https://b/v1//x"},
 		{"https://b/a%2Fb", "/x", "https://b/a%2Fb/x"},
 		{"https://b/v1", "http://evil/x", "https://b/v1/x"},
+		{"http://b:1", "http://user:word@evil/x", "http://b:1/x"},
+		{"https://b/v1", "*", "https://b/*"},
+		{"http://b:1", "/x%2Fy|z", "http://b:1/x%2Fy%7Cz"},
+		{"https://b/v1", "/x%2Fy|z?|", "https://b/v1/x%2Fy%7Cz?|"},
+		{"https://b/a%2Fb", "/|", "https://b/a%2Fb/%7C"},
 	} {
 		in, err := url.ParseRequestURI(tt.request)
 		if err != nil {
@@ -254,6 +278,10 @@ func TestFieldsOfOneHop(t *testing.T) {
 		{"Connection: Upgrade, HTTP2-Settings\nUpgrade: h2c\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA", "X-Degraded=1 "},
 		{"Connection: Upgrade\nUpgrade: websocket, H2C\nHTTP2-Settings: AA", "X-Degraded=1 "},
 		{"Connection: Upgrade\nUpgrade: TLS/1.2", "X-Degraded=1 "},
+		{"Connection: Upgrade\nUpgrade: HTTP/2.0", "X-Degraded=1 "},
+		{"Connection: Upgrade\nUpgrade: h3", "X-Degraded=1 "},
+		{"Connection: Upgrade\nUpgrade: h2c\nUpgrade: websocket", "X-Degraded=1 "},
+		{"Connection: TE\nTE: trailers", "Te=trailers X-Degraded=1 "},
 		{"Upgrade: websocket", "X-Degraded=1 "},
 	} {
 		c := e.dial()
@@ -328,6 +356,16 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestTooLargeIsNotBegun: a backend hears nothing of a body that says itself that it is too large.
+func TestTooLargeIsNotBegun(t *testing.T) {
+	e := front(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was forwarded") }), Options{MaxBody: 4})
+	c := e.dial()
+	c.send("POST / HTTP/1.1\nHost: h\nContent-Length: 5\n\nabcde")
+	if res := c.answer("POST"); res.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("%d", res.StatusCode)
+	}
+}
+
 func TestNewRefuses(t *testing.T) {
 	for _, to := range []string{"localhost:9000", "ftp://h", "http://", "http://u:hunter2@h", "http://h?x=hunter2", "http://h#x", "/x"} {
 		u, err := url.Parse(to)
@@ -341,8 +379,11 @@ func TestNewRefuses(t *testing.T) {
 	if _, err := New(Options{}); err == nil {
 		t.Error("no backend was accepted")
 	}
-	if _, err := New(Options{To: parse(t, "http://h"), MaxBody: -1}); err == nil {
-		t.Error("a bound below 0 was accepted")
+	for _, o := range []Options{{MaxBody: -1}, {Timeout: -1}} {
+		o.To = parse(t, "http://h")
+		if _, err := New(o); err == nil {
+			t.Errorf("a bound below 0 was accepted: %+v", o)
+		}
 	}
 }
 
@@ -407,6 +448,99 @@ func TestClientLeaves(t *testing.T) {
 		t.Fatal("the backend works on for nobody")
 	}
 	e.eventually("clients that left", func(s Stats) bool { return s.Left == 1 && s.InFlight == 0 })
+}
+
+// TestClientLeavesAnAnswer: an answer that its client did not want to the end is none that the
+// backend broke off.
+func TestClientLeavesAnAnswer(t *testing.T) {
+	e := front(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "begun")
+		http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}), Options{})
+	res := e.get("/")
+	expect(t, res.Body, "begun")
+	res.Body.Close()
+	e.eventually("clients that left", func(s Stats) bool {
+		return s.Left == 1 && s.Answered == 0 && s.Broken == 0 && s.InFlight == 0
+	})
+}
+
+// TestNothingIsAdded: a backend sees no field beyond those of the client and of where it is.
+func TestNothingIsAdded(t *testing.T) {
+	e := front(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, slices.Sorted(maps.Keys(r.Header)))
+	}), Options{})
+	c := e.dial()
+	c.send("GET / HTTP/1.1\nHost: h\nX-Own: 1\n\n")
+	if got, want := read(t, c.answer("GET")), "[X-Forwarded-For X-Forwarded-Host X-Forwarded-Proto X-Own]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestBackendIsTimed: who wants to know hears of each answer once, and not of what is none.
+func TestBackendIsTimed(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	for _, tt := range []struct {
+		to   *url.URL
+		want int64
+	}{{nil, 1}, {&url.URL{Scheme: "http", Host: closed.Addr().String()}, 0}} {
+		var told atomic.Int64
+		e := front(t, http.NotFoundHandler(), Options{To: tt.to, OnBackend: func(time.Duration) { told.Add(1) }})
+		if read(t, e.get("/")); told.Load() != tt.want {
+			t.Errorf("to %v: told %d times, want %d", tt.to, told.Load(), tt.want)
+		}
+	}
+}
+
+// TestHeaderOfAnAnswerIsBounded: a backend cannot fill the memory with one.
+func TestHeaderOfAnAnswerIsBounded(t *testing.T) {
+	e := front(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Long", strings.Repeat("x", 2*maxAnswerHeader))
+	}), Options{})
+	if res := e.get("/"); res.StatusCode != http.StatusBadGateway || read(t, res) == "" {
+		t.Errorf("%d", res.StatusCode)
+	}
+}
+
+func TestTheEnvironmentSendsNothingElsewhere(t *testing.T) {
+	if newTransport(0).Proxy != nil {
+		t.Error("a proxy of the environment is asked")
+	}
+}
+
+// TestFormsThatAreNotForwarded: HTTP/2 has no line of a request, and so takes what would end the
+// target or the method on that of HTTP/1.
+func TestFormsThatAreNotForwarded(t *testing.T) {
+	e := front(t, http.NotFoundHandler(), Options{OnTrouble: func(err error) { t.Errorf("trouble: %v", err) }})
+	r, err := http.NewRequest("GET", e.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.URL.RawQuery = "x HTTP/1.0"
+	if res := e.doH2(r); res.StatusCode != http.StatusBadRequest || read(t, res) == "" {
+		t.Errorf("%d", res.StatusCode)
+	}
+	if s := e.proxy.Stats(); s.NotForwarded != 1 {
+		t.Errorf("counted %+v", s)
+	}
+	for _, tt := range []struct {
+		r    http.Request
+		want bool
+	}{
+		{http.Request{Method: "GET", URL: &url.URL{Path: "/a b", RawQuery: "x+y%20z"}}, true},
+		{http.Request{Method: "MKCOL", URL: &url.URL{Path: "*"}}, true},
+		{http.Request{Method: "GET /x", URL: &url.URL{Path: "/"}}, false},
+		{http.Request{Method: "", URL: &url.URL{Path: "/"}}, false},
+	} {
+		if got := forwardable(&tt.r); got != tt.want {
+			t.Errorf("%s %s: %v", tt.r.Method, tt.r.URL, got)
+		}
+	}
 }
 
 func TestBuffersComeBack(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"github.com/headgate/headgate/internal/ascii"
 )
 
 // rewrite makes the request for the backend. Package httputil has taken out the
@@ -17,11 +19,7 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	if p.options.RewriteHost {
 		out.Host = ""
 	}
-	// Their values come when the body has been read, into the map of the one.
-	if out.Trailer = in.Trailer; len(in.Trailer) > 0 {
-		p.dropFromTrailer(in.Trailer)
-		out.Body = trailed{out.Body, in.Trailer, p}
-	}
+	p.passTrailer(out, in)
 	h := out.Header
 	// A connection of HTTP/1 that is to be used again needs the body also where the backend refuses it
 	// unread: net/http would ask the client for a body that nobody wants, and wait for it. Over https
@@ -69,15 +67,38 @@ func dropLookalikes(h http.Header) {
 func target(out, in, to *url.URL) {
 	out.RawQuery = in.RawQuery
 	out.Scheme, out.Host, out.User = to.Scheme, to.Host, nil
+	path := url.URL{Path: in.Path, RawPath: escapeStray(in.RawPath)}
+	out.RawPath = path.RawPath
 	if to.Path == "" || to.Path == "/" || in.Path == "*" {
 		return
 	}
 	joined := to.JoinPath()
 	out.Path = strings.TrimSuffix(joined.Path, "/") + in.Path
-	if in.RawPath != "" || joined.RawPath != "" {
-		out.RawPath = strings.TrimSuffix(joined.EscapedPath(), "/") + in.EscapedPath()
+	if path.RawPath != "" || joined.RawPath != "" {
+		out.RawPath = strings.TrimSuffix(joined.EscapedPath(), "/") + path.EscapedPath()
 	}
 }
+
+// escapeStray escapes the bytes of a path as it came that may stand in none, such as "|" and those
+// that are not ASCII. Package url would escape such a path anew as a whole, and so make of %2F a slash.
+func escapeStray(path string) string {
+	if ascii.Only(path, inPaths) {
+		return path
+	}
+	var escaped strings.Builder
+	for i := range len(path) {
+		if one := path[i : i+1]; ascii.Only(one, inPaths) {
+			escaped.WriteString(one)
+		} else {
+			escaped.WriteString(url.PathEscape(one))
+		}
+	}
+	return escaped.String()
+}
+
+// inPaths are what may stand in paths beside letters and digits (RFC 3986, section 3.3), and
+// brackets, which browsers leave alone and package url too.
+const inPaths = "/%-._~!$&'()*+,;=:@[]"
 
 // appendHop adds what is known of this hop to what a trusted peer wrote of those
 // before.

@@ -1,10 +1,12 @@
 package proxy
 
 import (
+	"crypto/tls"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -14,7 +16,7 @@ func TestWhereRequestsComeFrom(t *testing.T) {
 	names := []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded", "X-Real-Ip", "X-Forwarded-Port", "X-Forwarded-Client-Cert"}
 	spoofed := []string{
 		"X-Forwarded-For", "1.1.1.1", "x-forwarded-for", "2.2.2.2, 3.3.3.3", "X-Forwarded-Host", "evil", "X-Forwarded-Proto", "https",
-		"Forwarded", "for=4.4.4.4", "X-Real-IP", "5.5.5.5", "X-Forwarded-Port", "443",
+		"Forwarded", "for=4.4.4.4", "Forwarded", "for=8.8.8.8", "X-Real-IP", "5.5.5.5", "X-Forwarded-Port", "443",
 		"X-Forwarded-Client-Cert", "Subject=them",
 	}
 	for _, tt := range []struct {
@@ -26,7 +28,7 @@ func TestWhereRequestsComeFrom(t *testing.T) {
 		{"plain", false, nil, "127.0.0.1|HOST|http||||"},
 		{"spoofed", false, spoofed, "127.0.0.1|HOST|http||||"},
 		{"trusted and silent", true, nil, "127.0.0.1|HOST|http||||"},
-		{"trusted", true, spoofed, "1.1.1.1, 2.2.2.2, 3.3.3.3, 127.0.0.1|evil|https|for=4.4.4.4, for=127.0.0.1|5.5.5.5|443|Subject=them"},
+		{"trusted", true, spoofed, "1.1.1.1, 2.2.2.2, 3.3.3.3, 127.0.0.1|evil|https|for=4.4.4.4, for=8.8.8.8, for=127.0.0.1|5.5.5.5|443|Subject=them"},
 		{"with underscores", false, underscored(spoofed), "127.0.0.1|HOST|http||||"},
 		{"trusted, with underscores", true, underscored(spoofed), "127.0.0.1|HOST|http||||"},
 		{"struck out", false, append([]string{"Connection", "x-forwarded-for, forwarded, x-forwarded-host"}, spoofed...), "127.0.0.1|HOST|http||||"},
@@ -93,6 +95,44 @@ func underscored(fields []string) []string {
 		}
 	}
 	return written
+}
+
+// TestPeerWithoutAddress: who asks by a unix socket has no address, and none is made up.
+func TestPeerWithoutAddress(t *testing.T) {
+	for _, trusted := range []bool{false, true} {
+		p, err := New(Options{To: parse(t, "http://b:1"), PeerTrusted: func(*http.Request) bool { return trusted }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, prior := range []string{"", "192.0.2.1"} {
+			in := httptest.NewRequest("GET", "/", nil)
+			in.RemoteAddr = "@"
+			want := []string(nil)
+			if prior != "" {
+				in.Header.Set("X-Forwarded-For", prior)
+				if trusted {
+					want = []string{prior}
+				}
+			}
+			out := in.Clone(t.Context())
+			out.Header.Del("X-Forwarded-For")
+			p.rewrite(&httputil.ProxyRequest{In: in, Out: out})
+			if got := out.Header["X-Forwarded-For"]; !slices.Equal(got, want) {
+				t.Errorf("trusted %v, %q before: %q", trusted, prior, got)
+			}
+			if _, there := out.Header["X-Forwarded-For"]; there != (want != nil) {
+				t.Errorf("trusted %v, %q before: an empty field", trusted, prior)
+			}
+		}
+	}
+}
+
+func TestSchemeOfTheClient(t *testing.T) {
+	for want, r := range map[string]*http.Request{"http": {}, "https": {TLS: new(tls.ConnectionState)}} {
+		if got := scheme(r); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
 }
 
 func TestForwardedNode(t *testing.T) {

@@ -295,6 +295,20 @@ func TestEarlyHints(t *testing.T) {
 	}
 }
 
+// TestOldClients: who speaks HTTP/1.0 gets one answer and none before it, and is not heard for what
+// only newer clients can ask for.
+func TestOldClients(t *testing.T) {
+	e := front(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusEarlyHints)
+		fmt.Fprintf(w, "%q %q", r.Header["Upgrade"], r.Header["Expect"])
+	}), Options{})
+	c := e.dial()
+	c.send("POST / HTTP/1.0\nHost: h\nConnection: Upgrade\nUpgrade: websocket\nExpect: 100-continue\nContent-Length: 2\n\nab")
+	if res := c.answer("POST"); res.StatusCode != 200 || read(t, res) != "[] []" {
+		t.Errorf("%d", res.StatusCode)
+	}
+}
+
 // TestNoMediaTypeIsGuessed: an answer that names no media type reaches the client without one,
 // also after early hints, and one that names it keeps it.
 func TestNoMediaTypeIsGuessed(t *testing.T) {
@@ -367,6 +381,54 @@ func TestDenialKeepsTheConnection(t *testing.T) {
 		if res := c.answer("POST"); res.StatusCode != 429 || res.Close || read(t, res) != "" {
 			t.Errorf("%d, close %v", res.StatusCode, res.Close)
 		}
+	}
+}
+
+// TestDroppedBodies: the longest body that is dropped leaves the connection, and a longer one is
+// not waited for.
+func TestDroppedBodies(t *testing.T) {
+	e := front(t, http.HandlerFunc(echo), Options{Wrap: func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
+	}})
+	for _, tt := range []struct {
+		length, sent int
+		ends         bool
+	}{{keptUnread, keptUnread, false}, {keptUnread + 1, 0, true}} {
+		c := e.dial()
+		c.send(fmt.Sprintf("POST / HTTP/1.1\nHost: h\nContent-Length: %d\n\n%s", tt.length, strings.Repeat("x", tt.sent)))
+		if res := c.answer("POST"); res.StatusCode != 429 || res.Close != tt.ends {
+			t.Errorf("%d bytes: %d, close %v", tt.length, res.StatusCode, res.Close)
+		}
+	}
+}
+
+// TestEndOfTheConnectionStays: a server that ends the connection for a reason of its own, such as
+// that it stops, is not spoken against when the body was read.
+func TestEndOfTheConnectionStays(t *testing.T) {
+	for _, said := range []string{"", "close"} {
+		b := &body{answer: http.Header{}}
+		if said != "" {
+			b.answer.Set("Connection", said)
+		}
+		b.close()
+		b.ended.Store(true)
+		b.answered(http.StatusOK)
+		if got := b.answer.Get("Connection"); got != said {
+			t.Errorf("the server said %q, and the answer has %q", said, got)
+		}
+	}
+}
+
+// TestBoundOfABody: nobody gets past the bound by reading on.
+func TestBoundOfABody(t *testing.T) {
+	b := &body{ReadCloser: io.NopCloser(strings.NewReader("0123")), left: 2, beyond: io.ErrShortBuffer}
+	for i, want := range []error{nil, nil, io.ErrShortBuffer, io.ErrShortBuffer, io.ErrShortBuffer} {
+		if _, err := b.Read(make([]byte, 1)); err != want {
+			t.Errorf("read %d: %v, want %v", i, err, want)
+		}
+	}
+	if b.ended.Load() || b.failed.Load() {
+		t.Error("a body that is too large has ended, or its client broke it off")
 	}
 }
 

@@ -7,6 +7,19 @@ import (
 	"strings"
 )
 
+// passTrailer has the trailers of in sent after the body of out. Without a body there are none, though
+// HTTP/2 may announce some all the same. Their values come when the body has been read, into the
+// map of the one.
+func (p *Proxy) passTrailer(out, in *http.Request) {
+	out.Trailer = nil
+	if out.Body == nil || len(in.Trailer) == 0 {
+		return
+	}
+	p.dropFromTrailer(in.Trailer)
+	out.Trailer = in.Trailer
+	out.Body = trailed{out.Body, in.Trailer, p}
+}
+
 // trailed is a body whose trailers are cleaned when they have come, which is at its end,
 // and before they are sent on.
 type trailed struct {

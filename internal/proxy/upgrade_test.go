@@ -8,7 +8,9 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"testing"
+	"time"
 
 	"github.com/headgate/headgate/internal/eventually"
 )
@@ -92,6 +94,142 @@ func TestUpgradeNotGranted(t *testing.T) {
 			t.Errorf("%d", res.StatusCode)
 		}
 	}
+}
+
+// TestSwitchThatNobodyAskedFor: a backend that switches to another protocol than the one that was
+// asked for, or to one where none was, has not answered.
+func TestSwitchThatNobodyAskedFor(t *testing.T) {
+	const plain, websocket = "GET / HTTP/1.1\nHost: h\n\n", "Connection: Upgrade\r\nUpgrade: websocket\r\n"
+	for _, tt := range []struct{ request, fields string }{
+		{plain, ""}, {plain, websocket}, {plain, "Connection: Upgrade\r\n"}, {handshake, ""},
+		{handshake, "Upgrade: websocket\r\n"}, {handshake, "Connection: Upgrade\r\n"}, {handshake, "Connection: Upgrade\r\nUpgrade: raw\r\n"},
+	} {
+		e := front(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			conn, rw, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			defer conn.Close()
+			rw.WriteString("HTTP/1.1 101 Switching Protocols\r\n" + tt.fields + "\r\n")
+			rw.Flush()
+			io.Copy(io.Discard, conn)
+		}), Options{})
+		c := e.dial()
+		c.send(tt.request)
+		if res := c.answer("GET"); res.StatusCode != http.StatusBadGateway {
+			t.Errorf("%.20q, %q: %d", tt.request, tt.fields, res.StatusCode)
+		}
+		if s := e.proxy.Stats(); s.Unreachable != 1 || s.Answered != 0 {
+			t.Errorf("%.20q, %q: %+v", tt.request, tt.fields, s)
+		}
+	}
+}
+
+func TestAskingForAnotherProtocol(t *testing.T) {
+	for connection, want := range map[string]bool{"Upgrade": true, "upgrade": true, "keep-alive": false, "close": false, "": false} {
+		r := &http.Request{ProtoMajor: 1, Header: http.Header{"Connection": {connection}, "Upgrade": {"websocket"}}}
+		if got := isUpgrade(r); got != want {
+			t.Errorf("Connection: %s: %v", connection, got)
+		}
+	}
+}
+
+// TestWhoDoesNotReadIsHeard: what the client says passes while what it is told waits to be read.
+func TestWhoDoesNotReadIsHeard(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	defer theirs.Close()
+	ours.SetDeadline(time.Now().Add(patience))
+	c := &websocketConn{Conn: ours}
+	told := make(chan error, 1)
+	go func() {
+		_, err := c.Write(text("not read"))
+		told <- err
+	}()
+	expect(t, theirs, string(text("not read")[:1]))
+	go theirs.Write([]byte("heard"))
+	expect(t, c, "heard")
+	expect(t, theirs, string(text("not read")[1:]))
+	if err := <-told; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestGoodbyeOfTheBackendIsEnough: a websocket that the backend has ended is not ended again.
+func TestGoodbyeOfTheBackendIsEnough(t *testing.T) {
+	e := front(t, speak("websocket", func(conn net.Conn, r io.Reader) {
+		conn.Write([]byte{0x88, 0})
+		io.ReadFull(r, make([]byte, 6))
+	}), Options{})
+	c := e.upgraded()
+	expect(t, c, "\x88\x00")
+	done := make(chan int)
+	go func() { done <- e.proxy.Shutdown(t.Context()) }()
+	eventually.True(t, "the connection is to end", func() bool { return leaving(&e.proxy.upgrades) })
+	c.Write([]byte{0x88, 0x80, 1, 2, 3, 4})
+	if err := c.ended(); err != nil {
+		t.Errorf("the connection: %v", err)
+	}
+	c.Close()
+	if cut := <-done; cut != 0 {
+		t.Errorf("%d cut off", cut)
+	}
+}
+
+// TestBackendEndsFirst: a backend that has said all still hears what the client says.
+func TestBackendEndsFirst(t *testing.T) {
+	for _, tt := range []struct{ protocol, early string }{{"raw", ""}, {"raw", "early"}, {"websocket", ""}, {"websocket", "early"}} {
+		heard := make(chan string, 1)
+		e := front(t, speak(tt.protocol, func(conn net.Conn, r io.Reader) {
+			conn.(*net.TCPConn).CloseWrite()
+			text, _ := io.ReadAll(r)
+			heard <- string(text)
+		}), Options{})
+		c := e.dial()
+		c.send("GET / HTTP/1.1\nHost: h\nConnection: upgrade\nUpgrade: " + tt.protocol + "\n\n" + tt.early)
+		if res := c.answer("GET"); res.StatusCode != 101 {
+			t.Fatalf("%d", res.StatusCode)
+		}
+		if err := c.ended(); err != nil {
+			t.Errorf("%v: the connection: %v", tt, err)
+		}
+		c.send("late")
+		c.Conn.(*net.TCPConn).CloseWrite()
+		if text := <-heard; text != tt.early+"late" {
+			t.Errorf("%v: the backend heard %q", tt, text)
+		}
+	}
+}
+
+// TestShutdownOfNone: nobody waits for upgrades where there are none.
+func TestShutdownOfNone(t *testing.T) {
+	p, err := New(Options{To: parse(t, "http://b:1")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if cut := p.Shutdown(ctx); cut != 0 || ctx.Err() != nil {
+		t.Errorf("%d cut off, %v", cut, ctx.Err())
+	}
+}
+
+// TestShutdownCutsOffWhoWaits: so is who waits for the backend to grant the protocol.
+func TestShutdownCutsOffWhoWaits(t *testing.T) {
+	arrived := make(chan struct{})
+	e := front(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done()
+	}), Options{})
+	c := e.dial()
+	c.send(handshake)
+	<-arrived
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if cut := e.proxy.Shutdown(over); cut != 1 {
+		t.Errorf("%d cut off", cut)
+	}
+	e.eventually("upgrades", func(s Stats) bool { return s.Upgraded == 0 && s.InFlight == 0 })
 }
 
 func TestUpgradeDenied(t *testing.T) {
@@ -196,7 +334,7 @@ func TestShutdownCutsOff(t *testing.T) {
 		if cut := e.proxy.Shutdown(over); cut != 1 {
 			t.Errorf("%s: %d cut off", protocol, cut)
 		}
-		if _, err := io.Copy(io.Discard, c); errors.Is(err, context.DeadlineExceeded) {
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: it is open", protocol)
 		}
 		e.eventually("upgrades", func(s Stats) bool { return s.Upgraded == 0 && s.InFlight == 0 })

@@ -91,6 +91,7 @@ var goodbye = []byte{0x80 | opcodeClose, 2, 1001 >> 8, 1001 & 0xff}
 // passes through Write.
 type websocketConn struct {
 	net.Conn
+	reads sync.Once // the first of them
 
 	mu struct {
 		sync.Mutex
@@ -102,15 +103,19 @@ type websocketConn struct {
 	}
 }
 
-// Read implements net.Conn. Nobody reads before the header is out.
+// Read implements net.Conn. Nobody reads before the header is out. It never waits for a Write: a
+// client may say something while it does not read what comes.
 func (c *websocketConn) Read(p []byte) (int, error) {
-	c.mu.Lock()
-	if !c.mu.begun {
-		c.mu.begun = true
-		c.partLocked()
-	}
-	c.mu.Unlock()
+	c.reads.Do(func() { go c.begin() })
 	return c.Conn.Read(p)
+}
+
+// begin is told that the header of HTTP is out.
+func (c *websocketConn) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.begun = true
+	c.partLocked()
 }
 
 // Write implements net.Conn. What comes after the goodbye is dropped.
