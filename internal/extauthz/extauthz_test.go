@@ -168,7 +168,7 @@ func TestAllowed(t *testing.T) {
 
 func TestDenied(t *testing.T) {
 	for code, want := range map[int]codes.Code{
-		429: codes.ResourceExhausted, 503: codes.Unavailable, 401: codes.Unauthenticated, 400: codes.InvalidArgument,
+		429: codes.ResourceExhausted, 503: codes.Unavailable, 401: codes.Unauthenticated, 403: codes.PermissionDenied, 400: codes.InvalidArgument,
 	} {
 		resp := check(t, &authorizer{reply: denied(code)}, question())
 		d := resp.GetDeniedResponse()

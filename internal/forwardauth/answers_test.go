@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -160,6 +161,20 @@ func TestPreflightIsNotCounted(t *testing.T) {
 	}
 }
 
+// TestOptionsThatAreNoPreflight: OPTIONS is a request as others unless a browser asks by it what it
+// may send to another origin.
+func TestOptionsThatAreNoPreflight(t *testing.T) {
+	h := setup{}.make(t)
+	for i, name := range []string{"Origin", "Access-Control-Request-Method"} {
+		r := recorded(t, "nginx")
+		r.Header.Set("X-Original-Method", "OPTIONS")
+		r.Header.Set(name, "POST")
+		if left := field(ask(h, r).Header(), "X-RateLimit-Remaining"); left != strconv.Itoa(1-i) {
+			t.Errorf("OPTIONS with %s alone: %q remain, want %d", name, left, 1-i)
+		}
+	}
+}
+
 // Above a soft limit the service behind is told, and the gateway what to drop.
 func TestSoftLimits(t *testing.T) {
 	const soft = `domain: edge
@@ -221,23 +236,44 @@ func TestDomains(t *testing.T) {
 	}
 }
 
+// strict counts by the key of a request, and refuses one that has two.
+func strict(t *testing.T) *identity.Extractor {
+	t.Helper()
+	hasher, err := identity.NewHasher(identity.NewSecret("32 random bytes, equal on all nodes"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients, err := identity.NewClientIP(identity.ClientIPOptions{Trusted: peers, Source: identity.ForwardedFor})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := identity.FirstOf(identity.Source{Kind: identity.KindAPIKey})
+	e, err := identity.NewExtractor(identity.Options{
+		Hasher: hasher, APIKeys: &identity.APIKeyOptions{Headers: []string{"X-Api-Key"}}, Conflicts: identity.Refuse, ClientIP: clients,
+		Descriptors: []identity.Descriptor{{Entries: []identity.Preference{key}}}, AllowInvented: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestRefusedCredentialsAreTold: the operator hears where the client is, and not its gateway.
+func TestRefusedCredentialsAreTold(t *testing.T) {
+	var told []netip.Addr
+	h := setup{extractor: strict(t), onRefused: func(_ identity.Reason, client netip.Addr) { told = append(told, client) }}.make(t)
+	for _, keys := range [][]string{{"a"}, {"a", "b"}} {
+		r := recorded(t, "traefik")
+		r.Header["X-Api-Key"] = keys
+		ask(h, r)
+	}
+	if want := []netip.Addr{netip.MustParseAddr("203.0.113.9")}; !slices.Equal(told, want) {
+		t.Errorf("told of %v, want %v", told, want)
+	}
+}
+
 // What is not decided is told apart: by whose fault, and whether it can be.
 func TestNotDecided(t *testing.T) {
-	strict := func(t *testing.T) *identity.Extractor {
-		hasher, err := identity.NewHasher(identity.NewSecret("32 random bytes, equal on all nodes"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		key := identity.FirstOf(identity.Source{Kind: identity.KindAPIKey})
-		e, err := identity.NewExtractor(identity.Options{
-			Hasher: hasher, APIKeys: &identity.APIKeyOptions{Headers: []string{"X-Api-Key"}}, Conflicts: identity.Refuse,
-			Descriptors: []identity.Descriptor{{Entries: []identity.Preference{key}}}, AllowInvented: true,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return e
-	}
 	for _, tt := range []struct {
 		name   string
 		setup  setup
@@ -266,6 +302,26 @@ func TestNotDecided(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRefusalsAreCounted: what a client can put right is counted, and what it cannot it is told to
+// try again.
+func TestRefusalsAreCounted(t *testing.T) {
+	for _, tt := range []struct {
+		err     error
+		status  int
+		refused uint64
+		retry   string
+	}{
+		{headgate.ErrDescriptor, 400, 1, ""}, {&identity.RefusedError{Reason: identity.TokenMalformed}, 401, 1, ""},
+		{&identity.RefusedError{Reason: identity.TokenMalformed, Forbidden: true}, 403, 1, ""}, {errors.New("connection refused"), 503, 0, "1"},
+	} {
+		h := setup{checker: failing{tt.err}}.make(t)
+		w := ask(h, recorded(t, "traefik"))
+		if got := h.Stats().Refused; w.Code != tt.status || got != tt.refused || w.Header().Get("Retry-After") != tt.retry || w.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("%v: status %d, %d refused, %v", tt.err, w.Code, got, w.Header())
+		}
 	}
 }
 

@@ -107,6 +107,7 @@ type setup struct {
 	answer    httpanswer.Options
 	domain    string
 	onTrouble func(error, uint64)
+	onRefused func(identity.Reason, netip.Addr)
 	now       func() time.Time
 	checker   forwardauth.Checker
 	extractor *identity.Extractor
@@ -150,7 +151,7 @@ func (s setup) make(t testing.TB) *forwardauth.Authorizer {
 	}
 	a, err := forwardauth.New(forwardauth.Options{
 		Checker: s.checker, Extractor: s.extractor, Answer: encoder, Peers: forwardauth.NewPeers(peers),
-		Domain: s.domain, Rules: func() *rules.Set { return set }, OnTrouble: s.onTrouble, Now: s.now, IDHeader: s.idHeader, Turns: s.turns,
+		Domain: s.domain, Rules: func() *rules.Set { return set }, OnTrouble: s.onTrouble, OnRefused: s.onRefused, Now: s.now, IDHeader: s.idHeader, Turns: s.turns,
 	})
 	if err != nil {
 		t.Fatal(err)
