@@ -226,6 +226,14 @@ func (c *courier) failing() bool {
 	return c.known.Failing()
 }
 
+// mayLend reports whether the home answers, and lends limits of that fence as far as is known.
+func (c *courier) mayLend(fence time.Duration) bool {
+	now := c.s.read()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.known.Failing() && (!c.known.Known() || c.known.Lends(fence, now))
+}
+
 // lends reports whether hits of b may be leased in the epoch of the home.
 func (c *courier) lends(b *bucket, now time.Duration) bool {
 	c.mu.Lock()

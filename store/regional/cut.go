@@ -150,12 +150,12 @@ func cuttable(l *limit.Limit) error {
 	return nil
 }
 
-// Term is how long a lease of the part of the home lasts at most; one on a window ends with it.
+// Term is how long a lease of the part of the home lasts at most; one on a window ends with it too.
 // longest is as in NewRights.
 func (c *Cut) Term(longest time.Duration) time.Duration { return termOf(c.Home, longest) }
 
 func termOf(home *limit.Limit, longest time.Duration) time.Duration {
-	term := longestLease(home)
+	term := min(longestLease(home), maxTerm)
 	if home.Algorithm.IsBucket() {
 		term = min(term, max(bucketTerm, longest))
 	}

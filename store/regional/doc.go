@@ -33,9 +33,9 @@
 //
 // Of the reserves of regions with no demand nothing is used: (1 - w) rho L when all demand is
 // in one region. What nodes hold is kept from the others: at most 1/(2N) of what remains for
-// each lease, about two seconds of demand or ten R, whichever is longer; it goes back when it
-// was not used for a second, and is lost when its holder dies or is cut off, until the window
-// ends. In the first 2 R of a window, in which leases are under way, there is the reserve
+// each lease, unless one take needs more, about two seconds of demand or ten R, whichever is
+// longer; it goes back when it was not used for a second (for longer where takes are seldom or were
+// denied), and is lost when its holder dies or is cut off, until the window ends. In the first 2 R of a window, in which leases are under way, there is the reserve
 // alone. The home does not lend its last hit.
 //
 // # What a take does
@@ -61,5 +61,6 @@
 //
 // The node holds rights of up to DefaultMaxBuckets keys, and asks the home in batches of 128
 // by four goroutines at most, about once in two seconds for each key that is in demand. Keys
-// that are asked for less than once a second have the reserve, as long as it lasts.
+// that are asked for less than once a second have the reserve, as long as it lasts. A lease lasts
+// for a minute at most, because the home remembers store.MaxLeases of them for a key.
 package regional

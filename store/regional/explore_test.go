@@ -207,6 +207,9 @@ func ask(s *scope, n *nodeModel) bool {
 	s.ids++
 	// As much as there is: how much a node asks for must not matter.
 	q.ID, q.Share = id(s.ids), 1
+	if q.Want > 0 {
+		q.Want = s.cuts[n.region].Home.Quota
+	}
 	n.phase, n.q, n.sent, n.before = asked, q, at, n.home.Epoch()
 	return true
 }

@@ -23,8 +23,21 @@ const (
 	// bucketTerm is how long a lease on a bucket that drains lasts unless its Mode says more:
 	// what is not used by then has been kept from others.
 	bucketTerm = 5 * time.Second
-	// idleAfter is how long after its last use a bucket gives back what it holds.
-	idleAfter = time.Second
+	// maxTerm is how long any lease lasts at most, however long its window is: the home remembers
+	// store.MaxLeases of a bucket, and grants no more while those last whose holders have died, or
+	// have never heard of them.
+	maxTerm = time.Minute
+	// renewAhead is how long before its end, beside what a question takes, a lease that ends before
+	// its window does is replaced; giveUpAhead is how long before its end what is left of it goes back.
+	renewAhead, giveUpAhead = 2 * idleAfter, 2 * sweepEvery
+	// idleAfter is how long after its last use a bucket gives back what it holds, if it is asked
+	// for often. One that is not keeps it for gapFactor times the time between its uses, because it
+	// would have nothing at the next one; and one whose last hits were denied for deniedKeep,
+	// because they may be asked for again at the time that the denial has named. maxKeep bounds both.
+	idleAfter  = time.Second
+	gapFactor  = 2
+	deniedKeep = 5 * time.Second
+	maxKeep    = 30 * time.Second
 	// pausePart is the part of its period for which an empty home is not asked, within the
 	// bounds that follow.
 	pausePart          = 100
@@ -40,6 +53,8 @@ type lot struct {
 	id            store.LeaseID
 	granted, left int64
 	ends          time.Duration
+	// renew says that its window goes on when it ends.
+	renew bool
 }
 
 // Rights is what one node holds of the home's part of one limit, and what it knows of it. It
@@ -66,8 +81,12 @@ type Rights struct {
 	tripTime  time.Duration // about how long a question takes
 	quiet     time.Duration // nothing is asked before
 	usedAt    time.Duration
-	exhausted bool  // the home had nothing left when it was asked last
-	lost      int64 // hits that nobody could use any more
+	gap       time.Duration // about how long it was not used, of late
+	largest   int64         // about the most hits of one take, of late
+	denied    bool          // the last hits that were asked for
+	dry       bool          // the reserve has denied hits
+	exhausted bool          // the home had nothing left when it was asked last
+	lost      int64         // hits that nobody could use any more
 }
 
 // view is what the home last said. at 0 is never.
@@ -112,12 +131,19 @@ func (r *Rights) expire(now time.Duration) {
 // Note tells of hits that are asked for at now, whether they pass or not.
 func (r *Rights) Note(hits int64, now time.Duration) {
 	r.demand.Note(hits, now)
+	if r.noted > 0 {
+		r.gap = max(now-r.usedAt, r.gap-r.gap/4)
+	}
+	r.largest = max(hits, r.largest-r.largest/4)
 	r.noted++
-	r.usedAt = now
+	r.usedAt, r.denied = now, false
 }
 
-// Starve tells that hits were denied, by the reserve too.
-func (r *Rights) Starve(hits int64) { r.starved = max(r.starved, hits) }
+// Starve tells that the hits of the last Note were denied, by the reserve too.
+func (r *Rights) Starve(hits int64) {
+	r.starved = max(r.starved, hits)
+	r.denied, r.dry = true, true
+}
 
 // Spent is of which leases hits have passed.
 type Spent [2]struct {
@@ -193,7 +219,7 @@ func (r *Rights) Ask(nodes int64, now time.Duration) (q store.LeaseRequest, ok b
 		ok = r.handBack(&q, now)
 	case now < r.quiet:
 	case r.wants(now):
-		q.Want, q.Share = r.want(now), r.share(nodes)
+		q.Want, q.Share = r.want(now), r.share(nodes, now)
 		r.tellSpent(&q, now)
 		ok = true
 	}
@@ -209,7 +235,24 @@ func (r *Rights) Due(now time.Duration) bool {
 }
 
 // Idle reports whether nobody has asked for hits for so long that what is held should go back.
-func (r *Rights) Idle(now time.Duration) bool { return now-r.usedAt >= idleAfter }
+func (r *Rights) Idle(now time.Duration) bool { return now-r.usedAt >= r.keep() }
+
+// keep is for how long after its last use what is held is kept.
+func (r *Rights) keep() time.Duration {
+	keep := max(idleAfter, gapFactor*r.gap)
+	if r.denied {
+		keep = max(keep, deniedKeep)
+	}
+	return min(keep, maxKeep)
+}
+
+// Ending reports whether a lease is about to end before its window does, so that what is left of it
+// should go back: in the window nobody could use it afterwards.
+func (r *Rights) Ending(now time.Duration) bool {
+	r.expire(now)
+	l := &r.lots[0]
+	return l.renew && l.ends-now <= r.lead()+giveUpAhead
+}
 
 // HandBack ends one lease whatever it has left, and returns the question that tells the home
 // so; false where none is held. Nobody need answer it.
@@ -250,8 +293,11 @@ func (r *Rights) wants(now time.Duration) bool {
 	case r.starved > 0:
 		return true
 	case l.granted == 0:
-		// What is asked for now and then has the reserve, and need not go around the world.
-		return r.noted > 1 && r.demand.HitsIn(horizon, now, limit.MaxQuota/8) > leastLease
+		// What is asked for now and then has the reserve, while that has something, and need not
+		// go around the world.
+		return r.dry || r.noted > 1 && r.demand.HitsIn(horizon, now, limit.MaxQuota/8) > leastLease
+	case l.renew && l.ends-now <= r.lead()+renewAhead:
+		return true
 	case !r.limit.Algorithm.IsBucket() && l.ends-now <= r.lead():
 		return false // what follows belongs to the next window
 	case l.ends-now <= r.lead():
@@ -264,16 +310,38 @@ func (r *Rights) wants(now time.Duration) bool {
 func (r *Rights) want(now time.Duration) int64 {
 	span := min(max(horizon, horizonTrips*r.tripTime), r.term)
 	expected := r.demand.HitsIn(span, now, limit.MaxQuota/8)
-	return max(min(r.size, expected+expected/4), r.starved, leastLease)
+	return max(min(r.size, expected+expected/4), r.lacking(now), leastLease)
 }
 
-// share is by how much the home divides what remains: near the end, so that something is lent.
-func (r *Rights) share(nodes int64) int64 {
-	share := shareFactor * max(nodes, 1)
-	if r.view.at == 0 || r.view.remaining/share >= leastLease {
+// remains is what the home has left to lend at now, as far as is known.
+func (r *Rights) remains(now time.Duration) int64 {
+	if r.view.at == 0 || now >= r.view.resetAt {
+		return r.limit.Capacity()
+	}
+	return r.view.remaining
+}
+
+// lacking is how many hits of one take were or would be denied that the home could lend; 0 where it
+// has not so many, because a part of them would be of no use here and missing elsewhere.
+func (r *Rights) lacking(now time.Duration) int64 {
+	hits := r.starved
+	if r.dry {
+		hits = max(hits, r.largest)
+	}
+	if hits > r.remains(now)+r.Held(now) {
+		return 0
+	}
+	return hits
+}
+
+// share is by how much the home divides what remains: near the end, so that something is lent,
+// and for hits that were denied, so that they are lent at once.
+func (r *Rights) share(nodes int64, now time.Duration) int64 {
+	share, least, remaining := shareFactor*max(nodes, 1), max(r.lacking(now), leastLease), r.remains(now)
+	if remaining/share >= least {
 		return share
 	}
-	return max(r.view.remaining/leastLease, 1)
+	return max(remaining/least, 1)
 }
 
 // Answer is what became of a question of a node.
@@ -312,6 +380,7 @@ func (r *Rights) Answer(a *Answer) {
 	}
 	r.expire(a.Now)
 	fresh := lot{id: a.Request.ID, granted: g.Hits, left: g.Hits, ends: a.Sent + g.TTL - g.TTL/driftPart}
+	fresh.renew = g.TTL == maxTerm && !r.limit.Algorithm.IsBucket()
 	if r.lots[0].granted == 0 {
 		r.lots[0] = fresh
 	} else {
@@ -322,7 +391,7 @@ func (r *Rights) Answer(a *Answer) {
 // pause is for how long an empty home is not asked: until it says that it has something, but
 // not so long that what others give back lies there unused.
 func (r *Rights) pause(retryAfter time.Duration) time.Duration {
-	period := r.limit.Period
+	period := longestWindow(r.limit)
 	if r.limit.Algorithm.IsBucket() {
 		period = drainTime(r.limit)
 	}

@@ -95,3 +95,66 @@ func TestQuestionsForRights(t *testing.T) {
 		t.Error("the home is not asked again")
 	}
 }
+
+// TestKept: what is held is kept until the next hit may be expected, and no longer.
+func TestKept(t *testing.T) {
+	r := newRights()
+	idleAfter := func(what string, from, want time.Duration) {
+		t.Helper()
+		if r.Idle(from+want-1) || !r.Idle(from+want) {
+			t.Errorf("%s: it is not kept for %v", what, want)
+		}
+	}
+	r.Note(1, time.Second)
+	idleAfter("a first hit", time.Second, time.Second)
+	r.Note(1, 5*time.Second)
+	idleAfter("a hit after four seconds", 5*time.Second, 8*time.Second)
+	r.Note(1, 65*time.Second)
+	idleAfter("a hit after a minute", 65*time.Second, 30*time.Second)
+	for range 30 {
+		r.Note(1, 66*time.Second)
+	}
+	idleAfter("many hits at once", 66*time.Second, time.Second)
+	r.Starve(1)
+	idleAfter("a denial", 66*time.Second, 5*time.Second)
+	r.Note(1, 67*time.Second)
+	idleAfter("a hit after it", 67*time.Second, 2*time.Second)
+}
+
+// TestShareOfLargeHits: hits of one take that were denied are lent to one of many nodes, if there
+// are so many.
+func TestShareOfLargeHits(t *testing.T) {
+	for hits, want := range map[int64]int64{1: 10, 200: 200, 500: 500, 501: 10} {
+		r, now := newRights(), time.Second
+		r.Answer(&regional.Answer{
+			Request: store.LeaseRequest{Share: 2},
+			Grant:   store.Grant{Decision: limit.Decision{Allowed: true, Limit: 1000, Remaining: 500, ResetAfter: time.Hour}},
+			Sure:    true, Sent: now, Now: now,
+		})
+		r.Note(hits, now)
+		r.Starve(hits)
+		q, ok := r.Ask(6, now)
+		if most := 500 / max(q.Share, 1); !ok || min(q.Want, most) < min(want, hits) || hits <= 500 && min(q.Want, most) < hits || hits > 500 && q.Want > want {
+			t.Errorf("of 500 for a take of %d six nodes ask for %d, %d at most", hits, q.Want, most)
+		}
+	}
+}
+
+// TestPauseOfACalendar: a home that has nothing left of a month is asked as seldom as of 31 days.
+func TestPauseOfACalendar(t *testing.T) {
+	month, err := limit.NewCalendar(limit.CalendarMonth, "UTC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, now := regional.NewRights(limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 1000, Calendar: month}), 0, 0), time.Second
+	r.Note(1, now)
+	r.Starve(1)
+	if _, ok := r.Ask(1, now); !ok {
+		t.Fatal("who starves does not ask")
+	}
+	r.Answer(&regional.Answer{Request: store.LeaseRequest{Want: 10, Share: 2}, Grant: store.Grant{Decision: limit.Decision{Limit: 1000, RetryAfter: 100 * time.Hour}}, Sure: true, Sent: now, Now: now})
+	r.Starve(1)
+	if r.Due(now+5*time.Second-1) || !r.Due(now+5*time.Second) {
+		t.Error("the pause is not five seconds")
+	}
+}

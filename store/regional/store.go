@@ -236,17 +236,23 @@ func (s *Store) remove(sh *shard, b *bucket, now time.Duration) {
 
 // handBack sends home what b holds.
 func (s *Store) handBack(b *bucket, now time.Duration) {
-	for {
-		q, ok := b.HandBack(now)
-		if !ok {
-			return
-		}
-		q.Key = b.key
-		b.row.UnderWay += q.ReturnHits
-		if !s.courier.give(errand{hash: b.hash, rule: b.row.rule, give: q}) {
-			b.row.returned(&Answer{Request: q})
-		}
+	for s.handBackOne(b, now) {
 	}
+}
+
+// handBackOne sends home what is left of the lease that b would use first, and reports whether there
+// was one.
+func (s *Store) handBackOne(b *bucket, now time.Duration) bool {
+	q, ok := b.HandBack(now)
+	if !ok {
+		return false
+	}
+	q.Key = b.key
+	b.row.UnderWay += q.ReturnHits
+	if !s.courier.give(errand{hash: b.hash, rule: b.row.rule, give: q}) {
+		b.row.returned(&Answer{Request: q})
+	}
+	return true
 }
 
 // Watch asks the home for its epoch until ctx ends, where nothing was heard of it for two

@@ -24,6 +24,7 @@ type farHome struct {
 	epoch  atomic.Uint64
 	young  atomic.Bool // its epoch has just begun
 	down   atomic.Bool
+	mute   atomic.Bool // its answers to questions for leases are lost
 	leases atomic.Int64
 }
 
@@ -40,6 +41,9 @@ func (h *farHome) Lease(ctx context.Context, requests []store.LeaseRequest, gran
 		h.leases.Add(int64(len(requests)))
 		h.Store.Lease(ctx, requests, grants)
 		err = h.trip(ctx)
+	}
+	if h.mute.Load() {
+		err = errors.Join(err, errLost)
 	}
 	for i := range grants {
 		grants[i].Err = err
@@ -480,6 +484,127 @@ func TestRightsGoHome(t *testing.T) {
 		}
 		if st := p.store.Stats(); st.Held != 0 || st.Buckets != 0 {
 			t.Errorf("drained: %+v", st)
+		}
+	})
+}
+
+// perDay is a limit of 10,000 a day, of which the home lends 8,000 and the region has a reserve of
+// 1,000.
+var perDay = limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 10_000, Period: 24 * time.Hour})
+
+// A home whose answers were lost for long lends again a minute later, and not in the next window: it
+// remembers only so many leases of a key.
+func TestLeasesThatNobodyHasHeardOfEnd(t *testing.T) {
+	inPlace(t, func(p *place) {
+		one := store.Take{Key: []byte("k"), Limit: perDay, Hits: 1}
+		p.home.mute.Store(true)
+		for p.home.leases.Load() <= store.MaxLeases {
+			p.take(one)
+			p.later(200 * time.Millisecond)
+		}
+		p.home.mute.Store(false)
+		p.later(time.Minute + time.Second)
+		for range 3 {
+			p.take(one)
+			p.later(200 * time.Millisecond)
+		}
+		if st := p.store.Stats(); st.Held == 0 {
+			t.Errorf("nothing is lent to a key of which the home has lent %d leases without an answer: %+v", p.home.leases.Load(), st)
+		}
+	})
+}
+
+// A lease that ends before its window does is replaced in time: who asks all the time is never
+// without one, and what is left of it goes home.
+func TestLeasesOfLongWindowsAreRenewed(t *testing.T) {
+	inPlace(t, func(p *place) {
+		many := store.Take{Key: []byte("k"), Limit: perDay, Hits: 900}
+		p.take(many) // of the reserve, so that little is left
+		one := store.Take{Key: []byte("k"), Limit: perDay, Hits: 1}
+		for range 60 {
+			p.take(one)
+			p.later(50 * time.Millisecond)
+		}
+		before := p.store.Stats()
+		for range 1000 {
+			p.take(one)
+			p.later(400 * time.Millisecond)
+		}
+		if st := p.store.Stats(); st.Reserved != before.Reserved || st.Lost != before.Lost {
+			t.Errorf("in %d takes the reserve was asked %d times, and %d hits were lost", 1000, st.Reserved-before.Reserved, st.Lost-before.Lost)
+		}
+	})
+}
+
+// What a denial has asked for is there when it says so, also where one take needs more than a
+// lease has and the next one comes long after.
+func TestDeniedHitsMayComeAgain(t *testing.T) {
+	inPlace(t, func(p *place) {
+		large := store.Take{Key: []byte("large"), Limit: perDay, Hits: 1500} // the reserve has 1000
+		for i := range 4 {
+			r := p.take(large)[0]
+			for range 3 {
+				if r.Allowed {
+					break
+				}
+				// In whole seconds, as HTTP says it, and a little later.
+				p.later(r.RetryAfter.Truncate(time.Second) + time.Second + 400*time.Millisecond)
+				r = p.take(large)[0]
+			}
+			if !r.Allowed {
+				t.Errorf("take %d of %d hits does not pass, with %d of 10,000 used: %+v", i, large.Hits, int64(i)*large.Hits, r)
+			}
+			p.later(20 * time.Second)
+		}
+	})
+}
+
+// A first denial names a time at which the home has answered, and not one at which the reserve has
+// something again, unless the home lends nothing.
+func TestFirstDenialsAreShort(t *testing.T) {
+	inPlace(t, func(p *place) {
+		retry := func(key string) time.Duration {
+			t.Helper()
+			p.take(store.Take{Key: []byte(key), Limit: perDay, Hits: 1000}) // the reserve
+			r := p.take(store.Take{Key: []byte(key), Limit: perDay, Hits: 1})[0]
+			if r.Allowed {
+				t.Errorf("%s: %+v", key, r)
+			}
+			return r.RetryAfter
+		}
+		if after := retry("new"); after <= 0 || after > 2*time.Second {
+			t.Errorf("the client is to ask again after %v", after)
+		}
+		p.later(time.Second)
+		if after := retry("another"); after <= 0 || after > 2*time.Second {
+			t.Errorf("with a home that has answered the client is to ask again after %v", after)
+		}
+		p.home.down.Store(true)
+		p.take(store.Take{Key: []byte("third"), Limit: perDay, Hits: 1500}) // has the home asked
+		p.later(time.Second)
+		if after := retry("cut off"); after < time.Hour {
+			t.Errorf("with a home that is away the client is to ask again after %v", after)
+		}
+	})
+}
+
+// Who asks seldom is not denied again and again when the reserve is used up: twice at most, where nobody
+// asks again after the first denial.
+func TestSeldomHitsAfterTheReserve(t *testing.T) {
+	inPlace(t, func(p *place) {
+		if r := p.take(store.Take{Key: []byte("k"), Limit: perDay, Hits: 1000})[0]; !r.Allowed {
+			t.Fatalf("the reserve: %+v", r)
+		}
+		p.later(20 * time.Second) // what was asked for has gone home
+		denied := 0
+		for range 30 {
+			if r := p.take(store.Take{Key: []byte("k"), Limit: perDay, Hits: 1})[0]; !r.Allowed {
+				denied++
+			}
+			p.later(10 * time.Second)
+		}
+		if denied > 2 {
+			t.Errorf("%d of 30 hits are denied, with 7,000 left", denied)
 		}
 	})
 }

@@ -5,8 +5,8 @@ import "time"
 // sweepEvery is the time between two looks at what is idle.
 const sweepEvery = 250 * time.Millisecond
 
-// sweep gives back what is idle, and forgets what was not used for long. It reports whether
-// there is a bucket.
+// sweep gives back what is idle or about to end, and forgets what was not used for long. It
+// reports whether there is a bucket.
 func (s *Store) sweep() bool {
 	now := s.read()
 	left := 0
@@ -16,7 +16,11 @@ func (s *Store) sweep() bool {
 		for _, b := range sh.buckets {
 			b.expire(now)
 			switch {
-			case b.queued || !b.Idle(now):
+			case b.queued:
+			case !b.Idle(now):
+				if b.Ending(now) {
+					s.handBackOne(b, now)
+				}
 			case now-b.usedAt >= forgetAfter:
 				s.remove(sh, b, now)
 			default:

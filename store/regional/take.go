@@ -188,6 +188,9 @@ func (s *Store) join(t *store.Take, st *step, r *store.Result) {
 	}
 	r.Never = t.Hits > r.Limit
 	soon := micros(st.known.RetryAfter)
+	if soon == 0 && st.b != nil && s.courier.mayLend(st.cut.Fence) {
+		soon = horizon // it is being asked for the first time
+	}
 	switch {
 	case r.Never:
 		r.RetryAfter = 0
