@@ -59,19 +59,21 @@ func told(peers []totals.PeerStats) []view.RegionTold {
 // toldState says whether a region can be told, and why not. Who has nothing to tell hears
 // nothing either, so that only what was not answered tells.
 func toldState(p *totals.PeerStats) (state, why string) {
+	unheard := max(p.Lag, p.Unanswered)
+	since := rules.DurationText(unheard.Truncate(time.Second))
 	switch {
 	case p.Totals == 0:
 		return view.PeerUnheard, "there was nothing to tell it yet"
-	case p.Connected || p.Lag < silentAfter:
+	case p.Connected || unheard < silentAfter:
 		return view.PeerHeard, ""
 	case !p.Known && p.Reason == "":
 		return view.PeerSilent, "its store has never answered; hint: its address in the file of stores, and the way to it"
 	case !p.Known:
 		return view.PeerSilent, "its store has never taken what passed here" + because(string(p.Reason), p.Hint)
 	case p.Heard < silentAfter:
-		return view.PeerSilent, fmt.Sprintf("its store has not taken all that passed here for %s: each region counts that for itself", rules.DurationText(p.Lag.Truncate(time.Second))) + because(string(p.Reason), p.Hint)
+		return view.PeerSilent, fmt.Sprintf("its store has not taken all that passed here for %s: each region counts that for itself", since) + because(string(p.Reason), p.Hint)
 	}
-	return view.PeerSilent, fmt.Sprintf("its store has not heard what passed here for %s: each region counts for itself", rules.DurationText(p.Lag.Truncate(time.Second))) + because(string(p.Reason), p.Hint)
+	return view.PeerSilent, fmt.Sprintf("its store has not heard what passed here for %s: each region counts for itself", since) + because(string(p.Reason), p.Hint)
 }
 
 // sharedRule says how r is doing. counted is what was counted of it, which may be nil, and late

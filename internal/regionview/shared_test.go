@@ -31,6 +31,7 @@ func TestToldStates(t *testing.T) {
 		{"quiet for an hour", totals.PeerStats{Totals: 5, Known: true, Connected: true, Heard: time.Hour}, view.PeerHeard, ""},
 		{"one lost answer", totals.PeerStats{Totals: 5, Failed: 1, Known: true, Seen: totals.Seen{Lag: 2 * time.Second}}, view.PeerHeard, ""},
 		{"cut off", totals.PeerStats{Totals: 9, Failed: 4, Known: true, Heard: 43 * time.Second, Reason: store.Timeout, Seen: totals.Seen{Lag: 42500 * time.Millisecond}}, view.PeerSilent, "has not heard what passed here for 42s: each region counts for itself (store_timeout)"},
+		{"cut off, in a new window", totals.PeerStats{Totals: 9, Failed: 4, Known: true, Heard: 43 * time.Second, Unanswered: 42 * time.Second, Seen: totals.Seen{Lag: time.Second}}, view.PeerSilent, "has not heard what passed here for 42s"},
 		{"takes a part", totals.PeerStats{Totals: 9, Failed: 4, Known: true, Heard: time.Second, Reason: store.Misconfigured, Hint: "its own prefix", Seen: totals.Seen{Lag: 42500 * time.Millisecond}}, view.PeerSilent, "has not taken all that passed here for 42s: each region counts that for itself (store_misconfigured); hint: its own prefix"},
 		{"refuses", totals.PeerStats{Totals: 9, Failed: 9, Reason: store.Denied, Hint: "+eval", Seen: totals.Seen{Lag: 20 * time.Second}}, view.PeerSilent, "has never taken what passed here (store_denied); hint: +eval"},
 		{"never answered", totals.PeerStats{Totals: 9, Failed: 9, Seen: totals.Seen{Lag: 20 * time.Second}}, view.PeerSilent, "never answered"},

@@ -161,3 +161,11 @@ func (e *entry) idle(now limit.Micros) bool {
 	n := len(e.marks)
 	return n == 0 || e.weightless(&e.marks[n-1], now)
 }
+
+// ended reports whether the window of the last hits of e has ended at now, so that none of them weighs
+// in any window: others may have the place of e. It is not forgotten before it must be, because the
+// peers keep a note of each column.
+func (e *entry) ended(now limit.Micros) bool {
+	n := len(e.marks)
+	return n == 0 || e.limit.Algorithm == limit.FixedWindow && e.limit.Outstanding(e.marks[n-1].last, now, 1) == 0
+}

@@ -26,6 +26,9 @@ type peer struct {
 	mu    sync.Mutex
 	stats PeerStats
 	heard time.Time // when an answer came last
+	// away is when the first message since then was sent, tried when the last was not answered; away is
+	// zero where the last was.
+	away, tried time.Time
 }
 
 // round is what one peer is told at one time.

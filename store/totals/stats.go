@@ -29,11 +29,19 @@ type PeerStats struct {
 	// long ago that was, and RoundTrip how long the last answer took.
 	Connected, Known bool
 	Heard, RoundTrip time.Duration
+	// Unanswered is for how long no message was answered, up to the last one; 0 where the last one was,
+	// or where there was none for half a minute, because nothing has passed that is worth telling. Unlike
+	// Lag it does not begin anew with each window.
+	Unanswered time.Duration
 	// Reason is why not all of the last message was taken, and Hint what may help; "" if it was.
 	// Neither has an address or a secret.
 	Reason store.Reason
 	Hint   string
 }
+
+// pause is how long there may be nothing to tell until messages that were not answered before it no longer
+// say that a peer is away.
+const pause = 30 * time.Second
 
 // RuleStats is what was counted of the takes of one rule (store.Mode.Rule) since New.
 type RuleStats struct {
@@ -88,9 +96,16 @@ func (p *peer) answered(totals, failed int, took time.Duration) {
 	p.stats.Totals += uint64(totals)
 	p.stats.Failed += uint64(failed)
 	p.stats.Connected = failed == 0
+	now := time.Now()
 	if failed < totals {
-		p.stats.Known, p.stats.RoundTrip, p.heard = true, took, time.Now()
+		p.stats.Known, p.stats.RoundTrip, p.heard = true, took, now
+		p.away = time.Time{}
+		return
 	}
+	if p.away.IsZero() || now.Sub(p.tried) >= pause {
+		p.away = now.Add(-took)
+	}
+	p.tried = now
 }
 
 // refused notes why a message was not taken whole; nil if it was. That its store is left alone for
@@ -118,6 +133,9 @@ func (s *Store) Peers() []PeerStats {
 		all[i].Region = p.Region
 		if p.stats.Known {
 			all[i].Heard = time.Since(p.heard)
+		}
+		if !p.away.IsZero() && time.Since(p.tried) < pause {
+			all[i].Unanswered = p.tried.Sub(p.away)
 		}
 		p.mu.Unlock()
 	}

@@ -254,7 +254,7 @@ func (s *Store) evict(sh *shard) bool {
 	now, looks := s.now(), evictLooks
 	for hash, e := range sh.entries {
 		e.redate(now)
-		if e.idle(now) {
+		if e.idle(now) || e.ended(now) {
 			delete(sh.entries, hash)
 			return true
 		}
