@@ -305,7 +305,7 @@ func TestShutdownOfIdleWebsockets(t *testing.T) {
 	early := e.upgraded()
 	done := make(chan int)
 	go func() { done <- e.proxy.Shutdown(t.Context()) }()
-	expect(t, early, string(goodbye))
+	expect(t, early, "\x88\x02\x03\xe9") // 1001, going away
 	late := e.upgraded()
 	expect(t, late, string(goodbye))
 	for _, c := range []*client{early, late} {
