@@ -28,15 +28,19 @@ type Options struct {
 	// MaxInFlight is how many checks may wait for their answers; more wait until there is
 	// room, or their context ends. 0 means 4096.
 	MaxInFlight int
-	// MaxBatch is how many checks go into one message; 0 means 256, and 1000 is the most that
-	// the server takes.
+	// MaxBatch is how many checks go into one message, as long as it has no more than 4 MiB; 0
+	// means 256, and 1000 is the most that the server takes.
 	MaxBatch int
 	// Metadata is sent when a call is made, such as a token. It is not changed afterwards.
 	Metadata metadata.MD
 }
 
-// maxBatch is what the server takes.
-const maxBatch = 1000
+const (
+	// maxBatch and maxMessage are how many checks and bytes the server takes in one message.
+	maxBatch, maxMessage = 1000, 4 << 20
+	// around is more than a message has around the request of a check: number, timeout, lengths.
+	around = 64
+)
 
 // Client checks over one call of gRPC, which it makes with the first check and again whenever the
 // server has ended it. Make one with New. It is safe for use by many goroutines.
@@ -87,8 +91,9 @@ func (c *Client) Close() error {
 
 // ShouldRateLimit decides a request, as the method of Envoy's rate limit service does. The
 // request may be changed once it has returned. Its errors are of package status: that of the
-// check, that of the call, UNAVAILABLE among them, or that of ctx. Options of a call are refused,
-// because no call is made for this request.
+// check, that of the call, UNAVAILABLE among them, or that of ctx. RESOURCE_EXHAUSTED is that of a
+// request of more than 4 MiB, which is not sent. Options of a call are refused, because no call is
+// made for this request.
 func (c *Client) ShouldRateLimit(ctx context.Context, request *rlsv3.RateLimitRequest, options ...grpc.CallOption) (*rlsv3.RateLimitResponse, error) {
 	if len(options) > 0 {
 		return nil, status.Error(codes.InvalidArgument, "check by stream: options of a call; hint: give them to the connection (grpc.WithDefaultCallOptions)")
@@ -96,6 +101,9 @@ func (c *Client) ShouldRateLimit(ctx context.Context, request *rlsv3.RateLimitRe
 	encoded, err := proto.Marshal(request)
 	if err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "check by stream: %v", err)
+	}
+	if most := maxMessage - around; len(encoded) > most {
+		return nil, status.Errorf(codes.ResourceExhausted, "check by stream: a request of %d bytes; hint: at most %d", len(encoded), most)
 	}
 	select {
 	case c.room <- struct{}{}:
@@ -205,7 +213,7 @@ func fail(checks []*check, err error) {
 func (c *Client) next(now time.Time) frame {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := min(len(c.queue), c.options.MaxBatch)
+	n := fitting(c.queue, c.options.MaxBatch)
 	if n == 0 {
 		return nil
 	}
@@ -216,6 +224,18 @@ func (c *Client) next(now time.Time) frame {
 	message := appendRequest(nil, batch, now)
 	c.queue = slices.Delete(c.queue, 0, n)
 	return message
+}
+
+// fitting returns how many of the first checks of queue go into one message.
+func fitting(queue []*check, most int) int {
+	queue = queue[:min(len(queue), most)]
+	size := 0
+	for n, asked := range queue {
+		if size += len(asked.request) + around; size > maxMessage {
+			return n
+		}
+	}
+	return len(queue)
 }
 
 // handOut gives answers to those who have asked. One that nobody waits for is of a check whose

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -320,6 +321,28 @@ func TestEndOfAClosedClient(t *testing.T) {
 	}
 	<-asked.done
 	if _, err := asked.answer(); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// TestLongMessages: a message is no longer than the server takes, and nor is a request.
+func TestLongMessages(t *testing.T) {
+	c := New(nil, Options{})
+	longest := make([]byte, maxMessage-around)
+	timed := time.Unix(1<<33, 999_999_999)
+	for _, request := range [][]byte{longest, longest[:maxMessage/2-around], longest[:maxMessage/2-around], nil} {
+		c.number = math.MaxUint64 - 4 + uint64(len(c.queue))
+		c.queue = append(c.queue, &check{number: c.number, request: request, deadline: timed})
+	}
+	for _, want := range []int{1, 2, 1} {
+		before := len(c.queue)
+		m := c.next(time.Time{})
+		if sent := before - len(c.queue); sent != want || len(m) > maxMessage {
+			t.Errorf("%d checks in %d bytes, want %d", sent, len(m), want)
+		}
+	}
+	long := &rlsv3.RateLimitRequest{Domain: strings.Repeat("a", maxMessage-around)}
+	if _, err := c.ShouldRateLimit(t.Context(), long); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "at most 4194240") {
 		t.Error(err)
 	}
 }
