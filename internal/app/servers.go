@@ -164,9 +164,10 @@ func (p *process) startGRPC(o rls.Options, settings *tls.Config) func(net.Listen
 func (p *process) keepHealth(setServing func(bool)) {
 	var mu sync.Mutex // so that what was true before the end is not said after it
 	tell := func() {
+		ready := p.health.ready() == nil // may wait for somebody, whom the end does not wait for
 		mu.Lock()
 		defer mu.Unlock()
-		setServing(p.health.ready() == nil)
+		setServing(ready && !p.health.draining.Load())
 	}
 	tell()
 	p.tasks = append(p.tasks, func(ctx context.Context) {
@@ -174,7 +175,11 @@ func (p *process) keepHealth(setServing func(bool)) {
 			tell()
 		}
 	})
-	p.onDrain = append(p.onDrain, tell)
+	p.onDrain = append(p.onDrain, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		setServing(false)
+	})
 }
 
 // watchOwn adds what the own transport of gRPC counts to the metrics.

@@ -82,6 +82,10 @@ type Options struct {
 type Source struct {
 	Options
 
+	// reading is held while the file of tiers is read, which may take as long as a disk hangs. So
+	// nobody else may wait for it: it is taken before mu.
+	reading sync.Mutex
+
 	mu struct {
 		sync.Mutex
 		tiers tierSources

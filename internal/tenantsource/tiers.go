@@ -32,9 +32,11 @@ func (t *Source) loadTiers() error {
 	if t.Tiers == "" {
 		return nil
 	}
+	t.reading.Lock()
+	defer t.reading.Unlock()
+	tiers, text, err := tierfile.LoadChanged(t.Tiers, t.tiersText())
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	tiers, text, err := tierfile.LoadChanged(t.Tiers, t.mu.tiers.fileText)
 	if err == nil && tiers != nil {
 		if err = t.checkFit(tiers); err != nil {
 			err = fmt.Errorf("%s: %w", t.Tiers, err)
@@ -46,6 +48,13 @@ func (t *Source) loadTiers() error {
 	t.mu.tiers.fileText, t.mu.tiers.file = text, tiers
 	t.tiersChangedLocked()
 	return nil
+}
+
+// tiersText returns what the file of tiers had when it was read last.
+func (t *Source) tiersText() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.tiers.fileText
 }
 
 // storedTiers puts the tiers of the database in force, "" for none. Those that are

@@ -17,7 +17,8 @@ import (
 )
 
 // TestHungFileDoesNotHoldTheEnd: a file that cannot be read, nor the read interrupted, as on
-// a disk of a network that has gone, does not keep the process from ending. Whoever opens a file
+// a disk of a network that has gone, does not keep the process from saying how it is, nor from
+// ending. Whoever opens a file
 // on which somebody else has a lease waits until it is given back, or for 45 seconds.
 func TestHungFileDoesNotHoldTheEnd(t *testing.T) {
 	const text = "tiers: {free: {default: [{requests_per_unit: 1, unit: hour}]}}\n"
@@ -44,6 +45,7 @@ func TestHungFileDoesNotHoldTheEnd(t *testing.T) {
 		lease, err := unix.FcntlInt(hung.Fd(), unix.F_GETLEASE, 0)
 		return err == nil && lease == unix.F_RDLCK // which is what this one shall become
 	})
+	get(t, "http://"+s.addrs["ops"]+"/readyz") // whether it is ready does not depend on the file
 	if code, err := s.stop(syscall.SIGTERM); code != 0 || err != nil {
 		t.Errorf("exit code %d, %v", code, err)
 	}
