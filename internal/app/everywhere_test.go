@@ -196,26 +196,32 @@ func TestMetricsHaveTheirPath(t *testing.T) {
 	}
 }
 
-// TestEachFrontAsksToGo: while the process drains, clients of HTTP/1.1 are asked to open another
-// connection wherever they ask.
-func TestEachFrontAsksToGo(t *testing.T) {
+// allFronts returns a process with the fronts of all listeners, and that of a proxy with headers of up to
+// 8 KiB.
+func allFronts(t *testing.T) (p *process, fronts []front, forwarder front) {
+	t.Helper()
 	s := withAllListeners(t, aFreePort)
 	p, err := newProcess(&s.Settings, config.Does{Decide: true, Admin: true, Dashboard: true}, new(keys), Options{Logger: quiet(), Out: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.leave()
-	fronts, err := p.fronts(&s)
-	if err != nil {
+	t.Cleanup(p.leave)
+	if fronts, err = p.fronts(&s); err != nil {
 		t.Fatal(err)
 	}
 	proxied := proxyBefore(t, "http://127.0.0.1:1", twoADay)
-	proxied.Domain, proxied.XDSServer = "a", "127.0.0.1:1"
-	p.settings.XDSServer = proxied.XDSServer // it has no rules, and knows its domain
-	forwarder, err := p.forwarder(&proxied)
-	if err != nil {
+	proxied.MaxHeader, proxied.Domain = 8<<10, "a"
+	p.settings.XDSServer = "127.0.0.1:1" // it has no rules, and knows its domain
+	if forwarder, err = p.forwarder(&proxied); err != nil {
 		t.Fatal(err)
 	}
+	return p, fronts, forwarder
+}
+
+// TestEachFrontAsksToGo: while the process drains, clients of HTTP/1.1 are asked to open another
+// connection wherever they ask.
+func TestEachFrontAsksToGo(t *testing.T) {
+	p, fronts, forwarder := allFronts(t)
 	handlers := map[string]http.Handler{}
 	for _, f := range fronts {
 		if f.name == "auth" || f.name == "usage" || f.name == "admin" || f.name == "dashboard" {
@@ -319,23 +325,7 @@ func TestProxyForwardsAsSet(t *testing.T) {
 
 // TestServersAreAsTheirFronts: servers whose requests are no checks have the bounds that these need.
 func TestServersAreAsTheirFronts(t *testing.T) {
-	s := withAllListeners(t, aFreePort)
-	p, err := newProcess(&s.Settings, config.Does{Decide: true, Admin: true, Dashboard: true}, new(keys), Options{Logger: quiet(), Out: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.leave()
-	fronts, err := p.fronts(&s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxied := proxyBefore(t, "http://127.0.0.1:1", twoADay)
-	proxied.MaxHeader, proxied.Domain = 8<<10, "a"
-	p.settings.XDSServer = "127.0.0.1:1"
-	forwarder, err := p.forwarder(&proxied)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, fronts, forwarder := allFronts(t)
 	if s := forwarder.start(unused{}).(*proxyServer).server.(*gentleServer).server.(*http.Server); s.ReadTimeout != 0 || s.WriteTimeout != 0 || s.MaxHeaderBytes != 8<<10 || !s.DisableGeneralOptionsHandler {
 		t.Error("a proxy cuts off streams, takes other headers than it is to, or answers OPTIONS * itself")
 	}
