@@ -623,27 +623,37 @@ func TestRareKeysHaveTheReserve(t *testing.T) {
 	})
 }
 
+// divided is a limit, and a layout by which it can be cut.
+type divided struct {
+	layout regional.Layout
+	limit  *limit.Limit // nil: there is no such limit
+}
+
+// cuttable draws again where a limit is too small for its regions, as most are.
+var cuttable = rapid.Custom(func(t *rapid.T) divided {
+	layout := regional.Layout{Weights: map[string]int64{}, Reserve: rapid.Int64Range(1000, regional.MaxReserve).Draw(t, "reserve")}
+	for i := range rapid.IntRange(1, regional.MaxRegions).Draw(t, "regions") {
+		layout.Weights[fmt.Sprint(i)] = rapid.Int64Range(1, regional.MaxWeight).Draw(t, "weight")
+	}
+	spec := limit.Spec{
+		Algorithm: rapid.SampledFrom([]limit.Algorithm{limit.SlidingWindow, limit.FixedWindow, limit.SubWindows, limit.TokenBucket, limit.GCRA}).Draw(t, "algorithm"),
+		Quota:     rapid.Int64Range(1, limit.MaxBucketQuota).Draw(t, "quota"), Period: time.Hour,
+	}
+	if spec.Algorithm.IsBucket() {
+		spec.Burst = rapid.Int64Range(1, spec.Quota).Draw(t, "burst")
+	}
+	l, err := limit.New(spec)
+	if err != nil {
+		return divided{}
+	}
+	return divided{layout, l}
+}).Filter(func(d divided) bool { return d.limit != nil && d.layout.Check(d.limit) == nil })
+
 // The parts of a limit add up to it.
 func TestPartsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		layout := regional.Layout{Weights: map[string]int64{}, Reserve: rapid.Int64Range(1000, regional.MaxReserve).Draw(t, "reserve")}
-		for i := range rapid.IntRange(1, regional.MaxRegions).Draw(t, "regions") {
-			layout.Weights[fmt.Sprint(i)] = rapid.Int64Range(1, regional.MaxWeight).Draw(t, "weight")
-		}
-		spec := limit.Spec{
-			Algorithm: rapid.SampledFrom([]limit.Algorithm{limit.SlidingWindow, limit.FixedWindow, limit.SubWindows, limit.TokenBucket, limit.GCRA}).Draw(t, "algorithm"),
-			Quota:     rapid.Int64Range(1, limit.MaxBucketQuota).Draw(t, "quota"), Period: time.Hour,
-		}
-		if spec.Algorithm.IsBucket() {
-			spec.Burst = rapid.Int64Range(1, spec.Quota).Draw(t, "burst")
-		}
-		l, err := limit.New(spec)
-		if err != nil {
-			t.Skip(err)
-		}
-		if layout.Check(l) != nil {
-			t.Skip("it cannot be cut")
-		}
+		d := cuttable.Draw(t, "limit")
+		layout, l := d.layout, d.limit
 		var quota, burst int64
 		var home *limit.Limit
 		for region := range layout.Weights {
