@@ -184,10 +184,14 @@ type kafka struct {
 	mu              sync.Mutex
 	waiting, bytes  int // of what the client has, and of what was refused
 	written, failed uint64
-	err             error
-	flushed         bool // all is done but to end the client
-	refused         refused
-	abandoned       bool // Close has counted what waited
+	// err is why nothing can be written, as far as records, connections and the topic tell.
+	err error
+	// refusal is what a broker said of the last record. A record that is written ends it:
+	// that there is the topic does not tell that a broker takes what it refused.
+	refusal   error
+	flushed   bool // all is done but to end the client
+	refused   refused
+	abandoned bool // Close has counted what waited
 }
 
 // Name implements Sink.
@@ -197,7 +201,7 @@ func (s *kafka) Name() string { return s.name }
 func (s *kafka) Counts() (written, failed uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.written, s.failed, s.err
+	return s.written, s.failed, cmp.Or(s.err, s.refusal)
 }
 
 // Write implements Sink.
@@ -255,7 +259,10 @@ func (s *kafka) produced(r *kgo.Record, err error) {
 	if s.abandoned {
 		return
 	}
-	if s.err = err; err != nil && s.hold(r, err) {
+	if s.err, s.refusal = err, nil; refuses(err) {
+		s.err, s.refusal = nil, err
+	}
+	if err != nil && s.hold(r, err) {
 		return
 	}
 	s.waiting--
@@ -272,8 +279,11 @@ func (s *kafka) produced(r *kgo.Record, err error) {
 func (s *kafka) note(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.flushed && !errors.Is(err, context.Canceled) && !errors.Is(err, kgo.ErrClientClosed) {
-		s.err = err
+	if s.flushed || errors.Is(err, context.Canceled) || errors.Is(err, kgo.ErrClientClosed) {
+		return
+	}
+	if s.err = err; errors.Is(err, s.refusal) {
+		s.refusal = nil // the topic tells of it, and so of its end
 	}
 }
 
@@ -354,7 +364,7 @@ func (s *kafka) Close(ctx context.Context) error {
 	s.flush(ctx) // what could not be flushed is in the counts
 	s.mu.Lock()
 	s.flushed = true
-	wrong := s.err // from now on errors only say that the client is closed
+	wrong := cmp.Or(s.err, s.refusal) // from now on errors only say that the client is closed
 	s.mu.Unlock()
 	closed := make(chan struct{})
 	go func() {

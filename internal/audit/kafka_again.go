@@ -47,6 +47,13 @@ func passes(err error) bool {
 	return true
 }
 
+// refuses reports whether an error is a broker's word on a record that it does not take, and
+// not that the topic or its leader cannot be reached for now.
+func refuses(err error) bool {
+	refusal, ok := errors.AsType[*kerr.Error](err)
+	return ok && !refusal.Retriable
+}
+
 // hold keeps a record that was refused until it is sent again, and reports whether it
 // does: one whose time is over has failed.
 func (s *kafka) hold(r *kgo.Record, err error) bool {

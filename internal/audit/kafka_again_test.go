@@ -1,7 +1,9 @@
 package audit
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -157,5 +159,59 @@ func TestKafkaRefusalThatStays(t *testing.T) {
 				t.Errorf("%d failed", failed)
 			}
 		})
+	}
+}
+
+// That there is the topic does not tell that a broker takes what it has refused: the refusal
+// is told until a record is written.
+func TestKafkaRefusalIsToldWhileTheTopicIsThere(t *testing.T) {
+	for _, refusal := range []*kerr.Error{kerr.InvalidRecord, kerr.TopicAuthorizationFailed} {
+		t.Run(refusal.Message, func(t *testing.T) {
+			c, refuse := fake(t), new(atomic.Bool)
+			refuse.Store(true)
+			refusing(c, refuse, refusal.Code)
+			s := connected(t, c, "", "timeout=1h", SinkOptions{})
+			s.Write(batch(ids("a", 5)...))
+			eventually.True(t, "five are refused", func() bool {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return s.failed == 5 || s.refused.len() == 5
+			})
+			s.note(s.askTopic(t.Context()))
+			if _, _, err := s.Counts(); !errors.Is(err, refusal) {
+				t.Errorf("after a look at the topic: %v, want %v", err, refusal)
+			}
+			s.note(io.ErrUnexpectedEOF)
+			s.note(s.askTopic(t.Context()))
+			if _, _, err := s.Counts(); !errors.Is(err, refusal) {
+				t.Errorf("after a connection broke: %v, want %v", err, refusal)
+			}
+			refuse.Store(false)
+			s.Write(batch(ids("b", 5)...))
+			eventually.True(t, "nothing is wrong", func() bool {
+				_, _, err := s.Counts()
+				return err == nil
+			})
+			ends(t, s)
+		})
+	}
+}
+
+// What the topic itself tells is over when it tells so no more: nobody waits for a record.
+func TestKafkaRefusalOfTheTopicEndsWithIt(t *testing.T) {
+	c, refuse := fake(t), new(atomic.Bool)
+	s := connected(t, c, "", "timeout=1h", SinkOptions{})
+	defer ends(t, s)
+	refuse.Store(true)
+	refusing(c, refuse, kerr.InvalidRecord.Code)
+	s.Write(batch(ids("a", 5)...))
+	eventually.True(t, "five have failed", func() bool {
+		_, failed, err := s.Counts()
+		return failed == 5 && errors.Is(err, kerr.InvalidRecord)
+	})
+	s.note(fmt.Errorf("topic %s: %w", topic, kerr.InvalidRecord))
+	s.note(s.askTopic(t.Context()))
+	if _, _, err := s.Counts(); err != nil {
+		t.Errorf("the topic is well: %v", err)
 	}
 }
