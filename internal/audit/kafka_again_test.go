@@ -127,6 +127,24 @@ func TestKafkaRefusalOfASlowBroker(t *testing.T) {
 	inOrder(t, c, 32)
 }
 
+// writesFive writes five events to a sink that has written none, again where a busy machine
+// took longer than its timeout.
+func writesFive(t *testing.T, s *kafka) {
+	t.Helper()
+	var before uint64
+	eventually.True(t, "five are written", func() bool {
+		s.mu.Lock()
+		waiting, now := s.waiting, s.written
+		s.mu.Unlock()
+		if waiting > 0 || now == before+5 {
+			return waiting == 0
+		}
+		before = now
+		s.Write(batch(ids("b", 5)...))
+		return false
+	})
+}
+
 // A refusal that does not pass ends with the timeout, one that is of the record itself at
 // once.
 func TestKafkaRefusalThatStays(t *testing.T) {
@@ -142,18 +160,7 @@ func TestKafkaRefusalThatStays(t *testing.T) {
 				return failed == 5 && err != nil
 			})
 			refuse.Store(false)
-			var before uint64
-			eventually.True(t, "five are written", func() bool {
-				s.mu.Lock()
-				waiting, now := s.waiting, s.written
-				s.mu.Unlock()
-				if waiting > 0 || now == before+5 {
-					return waiting == 0
-				}
-				before = now
-				s.Write(batch(ids("b", 5)...)) // again where a busy machine took longer than the timeout
-				return false
-			})
+			writesFive(t, s)
 			ends(t, s)
 			if _, failed, _ := s.Counts(); failed != 5 && settings == "timeout=1h" {
 				t.Errorf("%d failed", failed)

@@ -247,8 +247,7 @@ func TestKafkaTopicThatIsMissing(t *testing.T) {
 	if err := c.CreateTopic(topic, 4, nil); err != nil {
 		t.Fatal(err)
 	}
-	s.Write(batch(ids("b", 5)...))
-	written(t, s, 5)
+	writesFive(t, s)
 	if _, _, err := s.Counts(); err != nil {
 		t.Error(err)
 	}
@@ -264,7 +263,7 @@ func TestKafkaLogin(t *testing.T) {
 	for mechanism, name := range map[string]string{"plain": "PLAIN", "scram-sha-256": "SCRAM-SHA-256", "scram-sha-512": "SCRAM-SHA-512"} {
 		t.Run(mechanism, func(t *testing.T) {
 			c := fake(t, kfake.EnableSASL(), kfake.Superuser(name, "me", "s3cret"), kfake.TLS(&tls.Config{Certificates: []tls.Certificate{pair}}))
-			settings := "timeout=1s&tls=true&ca=" + certificates.CAFile + "&sasl=" + mechanism
+			settings := "tls=true&ca=" + certificates.CAFile + "&sasl=" + mechanism
 			s := connected(t, c, "me:s3cret@", settings, SinkOptions{})
 			s.Write(batch("a"))
 			written(t, s, 1)
@@ -273,7 +272,7 @@ func TestKafkaLogin(t *testing.T) {
 			}
 			ends(t, s)
 
-			s = connected(t, c, "me:wr0ng@", settings, SinkOptions{})
+			s = connected(t, c, "me:wr0ng@", settings+"&timeout=1s", SinkOptions{})
 			s.Write(batch("b"))
 			eventually.True(t, "failed", func() bool {
 				_, failed, err := s.Counts()
@@ -380,7 +379,7 @@ func TestKafkaThatIsSilent(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(5 * closeGrace): // the question alone lasts longer than that
+	case <-time.After(askEvery / 2): // the question alone lasts longer than that
 		t.Error("Close waits for the broker")
 	}
 }

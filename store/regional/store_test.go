@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -626,28 +628,29 @@ func TestRareKeysHaveTheReserve(t *testing.T) {
 // divided is a limit, and a layout by which it can be cut.
 type divided struct {
 	layout regional.Layout
-	limit  *limit.Limit // nil: there is no such limit
+	limit  *limit.Limit
 }
 
-// cuttable draws again where a limit is too small for its regions, as most are.
+// cuttable draws a limit of which each region has a hit, and so much burst that leases on it
+// last.
 var cuttable = rapid.Custom(func(t *rapid.T) divided {
 	layout := regional.Layout{Weights: map[string]int64{}, Reserve: rapid.Int64Range(1000, regional.MaxReserve).Draw(t, "reserve")}
 	for i := range rapid.IntRange(1, regional.MaxRegions).Draw(t, "regions") {
 		layout.Weights[fmt.Sprint(i)] = rapid.Int64Range(1, regional.MaxWeight).Draw(t, "weight")
 	}
+	smallest := slices.Min(slices.Collect(maps.Values(layout.Weights)))
+	reserved := (layout.Total() + smallest - 1) / smallest
+	least := (reserved*regional.Million + layout.Reserve - 1) / layout.Reserve
 	spec := limit.Spec{
 		Algorithm: rapid.SampledFrom([]limit.Algorithm{limit.SlidingWindow, limit.FixedWindow, limit.SubWindows, limit.TokenBucket, limit.GCRA}).Draw(t, "algorithm"),
-		Quota:     rapid.Int64Range(1, limit.MaxBucketQuota).Draw(t, "quota"), Period: time.Hour,
+		Quota:     rapid.Int64Range(least, limit.MaxBucketQuota).Draw(t, "quota"), Period: time.Hour,
 	}
 	if spec.Algorithm.IsBucket() {
-		spec.Burst = rapid.Int64Range(1, spec.Quota).Draw(t, "burst")
+		lasting := spec.Quota/int64(time.Hour/(4*regional.MinTerm)) + 1 // leases last for a quarter of the drain time
+		spec.Burst = rapid.Int64Range(max(least, lasting), spec.Quota).Draw(t, "burst")
 	}
-	l, err := limit.New(spec)
-	if err != nil {
-		return divided{}
-	}
-	return divided{layout, l}
-}).Filter(func(d divided) bool { return d.limit != nil && d.layout.Check(d.limit) == nil })
+	return divided{layout, limit.Must(spec)}
+})
 
 // The parts of a limit add up to it.
 func TestPartsAddUp(t *testing.T) {

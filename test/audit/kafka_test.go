@@ -141,7 +141,8 @@ func TestBrokerKilledAndBack(t *testing.T) {
 	var sinks []audit.Sink
 	for i, buffer := range []int{roomy, tight} {
 		server.CreateTopic(topics[i], partitions)
-		s, err := audit.OpenKafka("kafka://"+server.Addr+"/"+topics[i], audit.SinkOptions{Buffer: buffer})
+		// A broker may take longer to start again than events wait where nothing is said.
+		s, err := audit.OpenKafka("kafka://"+server.Addr+"/"+topics[i]+"?timeout=1h", audit.SinkOptions{Buffer: buffer})
 		if err != nil {
 			t.Fatal(err)
 		}
