@@ -111,10 +111,11 @@ func TestKilled(t *testing.T) {
 // TestIsolation: a dead and a frozen server fail the takes of their own buckets
 // alone, in a batch and in a group.
 func TestIsolation(t *testing.T) {
-	for _, how := range []string{"killed", "frozen"} {
+	// Nobody waits for the dead; for the frozen every take does, and the other server has as long.
+	for how, budget := range map[string]time.Duration{"killed": patient, "frozen": 2 * time.Second} {
 		t.Run(how, func(t *testing.T) {
 			_, servers := openMemcached(t, 2)
-			s := open(t, Options{Servers: []string{servers[0].Addr, servers[1].Addr}, Budget: 400 * time.Millisecond})
+			s := open(t, Options{Servers: []string{servers[0].Addr, servers[1].Addr}, Budget: budget})
 			keys := map[string][]string{}
 			for i := 0; len(keys[servers[0].Addr]) < 3 || len(keys[servers[1].Addr]) < 3; i++ {
 				key := fmt.Sprint("key ", i)
@@ -164,20 +165,25 @@ func TestIsolation(t *testing.T) {
 }
 
 // TestBounds: callers beyond MaxInFlight are turned away at once, and those
-// beyond MaxConns wait within their budget.
+// beyond MaxConns wait for a connection.
 func TestBounds(t *testing.T) {
 	server := testserver.Memcached(t, testserver.MemcachedConfig{})
-	s := open(t, Options{Servers: []string{server.Addr}, MaxInFlight: 4, MaxConns: 2, Budget: 300 * time.Millisecond})
+	s := open(t, Options{Servers: []string{server.Addr}, MaxInFlight: 4, MaxConns: 2, DialTimeout: patient})
 	server.Stop()
 	defer server.Continue()
 	var group sync.WaitGroup
 	for range 4 {
-		group.Go(func() { takeOne(s, "k", yearly, 1) })
+		group.Go(func() {
+			if r := takeOne(s, "k", yearly, 1); r.Err != nil {
+				t.Error(r.Err)
+			}
+		})
 	}
 	eventually.True(t, "four takes to be under way", func() bool { return s.Stats().InFlight == 4 })
 	if r := takeOne(s, "k", yearly, 1); store.ReasonOf(r.Err) != store.Overloaded {
 		t.Errorf("the fifth: %+v", r)
 	}
+	server.Continue()
 	group.Wait()
 	if stats := s.Stats(); stats.Servers[0].Open > 2 || stats.InFlight != 0 {
 		t.Errorf("got %+v", stats)

@@ -52,7 +52,7 @@ func TestBoardExpires(t *testing.T) {
 	for _, c := range []struct {
 		node             string
 		ttl, board, left time.Duration
-	}{{"a", time.Minute, time.Minute, time.Minute}, {"b", time.Second, time.Minute, time.Second}, {"a", time.Second, time.Second, time.Second}} {
+	}{{"a", time.Hour, time.Hour, time.Hour}, {"b", time.Minute, time.Hour, time.Minute}, {"a", time.Minute, time.Minute, time.Minute}} {
 		if err := s.Post(t.Context(), c.node, []byte("x"), c.ttl); err != nil {
 			t.Fatal(err)
 		}

@@ -271,7 +271,7 @@ func TestRosterExpires(t *testing.T) {
 		node string
 		ttl  time.Duration
 		left time.Duration
-	}{{"a", time.Minute, time.Minute}, {"b", time.Second, time.Minute}, {"a", time.Second, time.Second}} {
+	}{{"a", time.Hour, time.Hour}, {"b", time.Minute, time.Hour}, {"a", time.Minute, time.Minute}} {
 		if _, err := s.Attend(t.Context(), c.node, c.ttl); err != nil {
 			t.Fatal(err)
 		}
