@@ -199,8 +199,9 @@ type Rule struct {
 	Replaces []string
 	// Metadata is returned as dynamic metadata to Envoy.
 	Metadata map[string]any
-	// DetailedMetric, ValueToMetric and ShareThreshold are Envoy's.
-	DetailedMetric, ValueToMetric, ShareThreshold bool
+	// DetailedMetric and ShareThreshold are Envoy's. So is value_to_metric, which the nodes of
+	// the path have, because it may stand at a level without a rule: see ValueLevels.
+	DetailedMetric, ShareThreshold bool
 	// File and Line say where the rule stands.
 	File string
 	Line int

@@ -84,7 +84,7 @@ descriptors:
     rate_limit: {unit: minute, requests_per_unit: 1, name: n, replaces: [{name: a}, {name: b}, {name: a}]}
 `, Options{})
 	r := set.Rules()[0]
-	if !r.Shadow || !r.Quota || !r.DetailedMetric || !r.ValueToMetric || !r.ShareThreshold || r.Always || r.Unlimited || r.Sensitive {
+	if !r.Shadow || !r.Quota || !r.DetailedMetric || len(r.ValueLevels()) != 1 || !r.ShareThreshold || r.Always || r.Unlimited || r.Sensitive {
 		t.Errorf("flags: %+v", r)
 	}
 	if r.ID != "n" || r.Domain != "d" || r.File != "rules.yaml" || r.Line != 4 || r.Limits[0].Name != "n" {

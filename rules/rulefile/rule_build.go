@@ -24,7 +24,7 @@ func (c *compiler) newRule(f *fileSpec, n *rules.Node, spec *descriptorSpec) *ru
 	r := &rules.Rule{
 		Domain: c.domain.Name, Shadow: spec.shadow, Quota: spec.quota || c.options.QuotaMode, Sensitive: spec.sensitive,
 		Validity: rules.Validity{ValidFrom: spec.validFrom, ValidUntil: spec.validUntil}, Metadata: spec.metadata,
-		DetailedMetric: spec.detailedMetric, ValueToMetric: spec.valueToMetric, ShareThreshold: spec.share,
+		DetailedMetric: spec.detailedMetric, ShareThreshold: spec.share,
 		File: f.name, Line: spec.at.line,
 		Name: spec.name,
 	}
