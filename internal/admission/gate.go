@@ -122,7 +122,7 @@ func Malformed(err error) bool {
 //
 // What the call holds is renewed from then on, until Release.
 func (g *Gate) Admit(ctx context.Context, p *Pass) error {
-	p.request[0].Descriptors = p.Descriptors
+	p.request[0].Descriptors, p.failure = p.Descriptors, nil
 	if p.request[0].Hold == 0 && g.holds(p) {
 		p.request[0].Hold = limit.NewHold()
 	}
@@ -333,9 +333,8 @@ func (g *Gate) giveBack(ctx context.Context, p *Pass) {
 func (g *Gate) refund(ctx context.Context, p *Pass) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.options.RefundTimeout)
 	defer cancel()
-	for i := range p.Descriptors {
-		p.Descriptors[i].Op = store.Refund
-	}
+	p.turn(store.Refund)
+	defer p.turn(store.Hit) // who has patience asks again
 	refund := [1]headgate.Request{p.request[0]}
 	if p.Rides {
 		refund[0].Hold = 0 // the slot is that of a call that goes on

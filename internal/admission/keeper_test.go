@@ -405,6 +405,39 @@ descriptors:
 	})
 }
 
+// TestPatienceAsksAnew: a call with patience that was given its hits back is charged by the next
+// try, and that one alone is what is told of it.
+func TestPatienceAsksAnew(t *testing.T) {
+	const queue = "domain: api\ndescriptors: [{key: user, rate_limit: {algorithm: leaky_queue, unit: second, requests_per_unit: 1, max_delay: 10s}}]\n"
+	user := func() *Pass {
+		p := &Pass{}
+		p.Request().Domain = "api"
+		p.Add(descriptor.Entry{Key: "user", Value: "ada"})
+		return p
+	}
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(t, Options{Checker: newLimiter(t, queue), MaxWait: -1})
+		if p := admit(t, g, "ada"); !p.Response().Allowed {
+			t.Fatalf("the first: %+v", p.Response())
+		}
+		p, start := user(), time.Now()
+		if err := g.AdmitWithin(t.Context(), p, 3*time.Second); err != nil || !p.Response().Allowed || time.Since(start) != time.Second {
+			t.Fatalf("with patience: %v, %+v after %v, want it to pass after 1s", err, p.Response(), time.Since(start))
+		}
+		if p := admit(t, g, "ada"); p.Response().Allowed {
+			t.Error("what waited was not charged: the next one passes at the same time")
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		line := &watched{Checker: newLimiter(t, queue), cut: func(store.Op) bool { return true }}
+		time.AfterFunc(time.Second/2, func() { line.setCut(nil) })
+		g, p := newGate(t, Options{Checker: line, FailClosed: true}), user()
+		if err := g.AdmitWithin(t.Context(), p, 3*time.Second); err != nil || !p.Response().Allowed || p.Failure() != nil {
+			t.Errorf("the line is back: %v, %+v, failure %v", err, p.Response(), p.Failure())
+		}
+	})
+}
+
 // TestTimeInFlightIsCharged: in full, however often it was renewed, and also where
 // renewals were lost.
 func TestTimeInFlightIsCharged(t *testing.T) {

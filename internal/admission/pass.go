@@ -5,6 +5,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/store"
 )
 
 // Pass is the working memory of one call. It can be pooled: Reset makes it as
@@ -65,6 +66,13 @@ func (p *Pass) add(entries []descriptor.Entry, l *Limit) {
 		d.Limit = l.limit
 	}
 	d.Entries = p.entries[from:len(p.entries):len(p.entries)]
+}
+
+// turn makes op what is done with each descriptor.
+func (p *Pass) turn(op store.Op) {
+	for i := range p.Descriptors {
+		p.Descriptors[i].Op = op
+	}
 }
 
 // Mark is a state of a Pass to which it can be taken back.
