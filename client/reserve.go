@@ -59,6 +59,9 @@ func refusedOne(resp *headgate.Response, err error) error {
 }
 
 func encodeReserve(req *headgate.Request, o reservation.Options) ([]byte, error) {
+	if err := o.Validate(); err != nil { // also because ttl_ms has no parts of a millisecond
+		return nil, fmt.Errorf("remote reserve: %w", err)
+	}
 	if !utf8.ValidString(o.ID) {
 		return nil, fmt.Errorf("remote reserve: %w: the id is not UTF-8", reservation.ErrMalformed)
 	}

@@ -98,6 +98,14 @@ func TestA10ReserveOverWire(t *testing.T) {
 			_, err := far.Reserve(t.Context(), &request, reservation.Options{TTL: time.Millisecond}, &resp)
 			return err
 		},
+		"a ttl that the wire would make the default": func() error {
+			_, err := far.Reserve(t.Context(), &request, reservation.Options{TTL: time.Millisecond - 1}, &resp)
+			return err
+		},
+		"a ttl that the wire would cut": func() error {
+			_, err := far.Reserve(t.Context(), &request, reservation.Options{TTL: time.Minute + 1}, &resp)
+			return err
+		},
 		"a refund": func() error {
 			refund := ask(1, "user", "1")
 			refund.Descriptors[0].Op = store.Refund
@@ -109,7 +117,7 @@ func TestA10ReserveOverWire(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if s := far.Stats(); s.Degraded != 0 || s.Refused != 6 {
+	if s := far.Stats(); s.Degraded != 0 || s.Refused != 8 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -167,15 +175,13 @@ func TestSettlingNeedsNoResponse(t *testing.T) {
 // TestRefusedReservationIsNotAllowed: by the checker or the server, and also where resp is that of a
 // call before.
 func TestRefusedReservationIsNotAllowed(t *testing.T) {
-	far := remote(t, client.CheckerOptions{URL: serve(t, newLimiter(t), httpcheck.Options{}), Budget: time.Minute})
+	door := newLimiter(t).Door(headgate.DoorOptions{Rights: headgate.Rights{Check: true}}) // and not to reserve
+	far := remote(t, client.CheckerOptions{URL: serve(t, door, httpcheck.Options{}), Budget: time.Minute})
 	here, there := ask(1, "user", "1"), ask(1, "user", "1")
 	here.Descriptors[0].Op = store.Refund
-	for name, c := range map[string]struct {
-		req headgate.Request
-		o   reservation.Options
-	}{"here": {req: here}, "there": {there, reservation.Options{TTL: time.Millisecond}}} {
+	for name, req := range map[string]headgate.Request{"here": here, "there": there} {
 		resp := headgate.Response{Allowed: true}
-		if _, err := far.Reserve(t.Context(), &c.req, c.o, &resp); err == nil || resp.Allowed {
+		if _, err := far.Reserve(t.Context(), &req, reservation.Options{}, &resp); err == nil || resp.Allowed {
 			t.Errorf("%s: %v, allowed %v", name, err, resp.Allowed)
 		}
 	}
