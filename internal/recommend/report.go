@@ -166,7 +166,10 @@ func (r *Row) Notes(mayHit int64) (notes []string) {
 	if r.Why != "" {
 		notes = append(notes, "nothing is recommended: "+r.Why)
 	}
-	if r.OneIn > 1 {
+	switch {
+	case r.OneIn > 1 && r.KeysKnown == 0: // others have asked, and these were only charged
+		notes = append(notes, fmt.Sprintf("one key in %d was looked at, and none of these asked for anything", r.OneIn))
+	case r.OneIn > 1:
 		notes = append(notes, fmt.Sprintf("one key in %d was looked at, so that the number of keys is known to %s, and the largest need may be larger", r.OneIn, millionthsText(1000*root(r.KeysKnown))))
 	}
 	if r.Scheduled {
@@ -188,7 +191,7 @@ func (r *Row) Notes(mayHit int64) (notes []string) {
 	return notes
 }
 
-// root returns two thousandths over the root of n: how well n keys of a sample tell how many there
+// root returns two over the root of n, which is not 0: how well n keys of a sample tell how many there
 // are, in thousandths, rounded up.
 func root(n int64) int64 {
 	tell := int64(0)

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/headgate/headgate/internal/recommend"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
 )
 
 func aReport() *recommend.Report {
@@ -27,6 +29,21 @@ func aReport() *recommend.Report {
 		{Rule: "api.log", Limit: "10 per 1d sliding_log", Quota: 10, Why: "a quota of 60000 is too large", Scheduled: true, Requests: 1, Keys: 1, OneIn: 1},
 		{Rule: "api.idle", Limit: "10 per 1d fixed_window", Quota: 10, Why: "nothing was asked of it", OneIn: 1},
 	}}
+}
+
+// TestSampleThatAskedForNothing: keys that were only charged fill the sample, and another one has
+// asked.
+func TestSampleThatAskedForNothing(t *testing.T) {
+	uses := []recommend.Use{
+		{Key: 2, At: noon, Hits: 1, Op: store.Charge}, {Key: 4, At: noon, Hits: 1, Op: store.Charge},
+		{Key: 6, At: noon, Hits: 1, Op: store.Charge}, {Key: 1, At: noon, Hits: 1},
+	}
+	seen := demandOf(limit.Must(limit.PerMinute(5)), uses, recommend.Bounds{KeysOfLimit: 2, Keys: 100})
+	row := recommend.Row{Requests: seen.Requests, Keys: seen.Keys(), KeysKnown: seen.Sampled(), OneIn: seen.Sample.OneIn()}
+	notes := row.Notes(0)
+	if want := []string{"one key in 4 was looked at, and none of these asked for anything"}; row.Requests != 1 || !slices.Equal(notes, want) {
+		t.Errorf("%d requests: %q, want %q", row.Requests, notes, want)
+	}
 }
 
 func TestReportText(t *testing.T) {
