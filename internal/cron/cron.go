@@ -49,8 +49,11 @@ const maxLength = 256
 // Months and days of the week may be words; 7 is Sunday too, and so is the end of a
 // range that ends with it.
 func Parse(text string) (*Expression, error) {
+	if len(text) > maxLength {
+		return nil, fmt.Errorf("it has %d bytes, more than %d", len(text), maxLength)
+	}
 	fields := strings.Fields(text)
-	if len(text) > maxLength || len(fields) != len(fiveFields) {
+	if len(fields) != len(fiveFields) {
 		if len(fields) == 1 {
 			return nil, errors.New("it has 1 field, not five")
 		}

@@ -1,6 +1,9 @@
 package cron
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestWeeksMayEndWithSunday(t *testing.T) {
 	for text, same := range map[string]string{
@@ -24,6 +27,16 @@ func TestWeeksMayEndWithSunday(t *testing.T) {
 		if _, err := Parse(text); err == nil {
 			t.Errorf("%s is read", text)
 		}
+	}
+}
+
+func TestLongExpressionIsTold(t *testing.T) {
+	longest := "0 0 * * 1" + strings.Repeat(",1", (maxLength-len("0 0 * * 1"))/2)
+	if _, err := Parse(longest); err != nil {
+		t.Errorf("%d bytes: %v", len(longest), err)
+	}
+	if _, err := Parse(longest + ",1"); err == nil || !strings.Contains(err.Error(), "more than 256") {
+		t.Errorf("two bytes more: %v, want that it is too long", err)
 	}
 }
 
