@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"crypto/tls"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -92,7 +93,7 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 		write("one")
 		far := remote(t, client.CheckerOptions{URL: "http://localhost:1", Credentials: client.Credentials{TokenFile: path}, Transport: transportFunc(func(r *http.Request) (*http.Response, error) {
 			got = r.Header.Get("Authorization")
-			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}, nil
+			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"allowed":true}`))}, nil
 		})})
 		want := func(token string) {
 			t.Helper()
@@ -106,6 +107,9 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 		time.Sleep(time.Second)
 		want("two")
 		write("no\ntoken")
+		time.Sleep(time.Second)
+		want("two")
+		write("Bearer token") // which no server knows
 		time.Sleep(time.Second)
 		want("two")
 		write("three")

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -56,6 +57,21 @@ func TestPaceSpreads(t *testing.T) {
 	}
 	if d := p.reserve(testNow, 0.2); d.wait != time.Minute || !d.empty {
 		t.Errorf("with nothing left: %+v", d)
+	}
+}
+
+// TestPaceBeginsBelowTheThreshold: requests that leave a fifth or more go out at once, also together.
+func TestPaceBeginsBelowTheThreshold(t *testing.T) {
+	p := pace{}
+	p.update(&Level{Limit: 10, Remaining: 4, ResetAfter: time.Minute, ResetKnown: true}, 1, 0, testNow)
+	var waits []time.Duration
+	for range 4 {
+		d := p.reserve(testNow, 0.2)
+		waits = append(waits, d.wait)
+	}
+	// The third leaves one, so that the fourth waits for half of the time to the reset.
+	if want := []time.Duration{0, 0, 0, 30 * time.Second}; !slices.Equal(waits, want) {
+		t.Errorf("they wait for %v, want %v", waits, want)
 	}
 }
 
