@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -177,8 +178,52 @@ func TestUnaryDenial(t *testing.T) {
 			t.Errorf("trailers %v have no %s", trailer, name)
 		}
 	}
+	if whole := (retry + time.Millisecond - 1).Milliseconds(); trailer["grpc-retry-pushback-ms"][0] != strconv.FormatInt(whole, 10) {
+		t.Errorf("pushback %s; want the %v of the retry delay, rounded up", trailer["grpc-retry-pushback-ms"], retry)
+	}
 	if s := limits.Stats(); s.Allowed != 2 || s.Denied != 1 {
 		t.Errorf("stats %+v", s)
+	}
+}
+
+// TestViolationsAreBounded: of many limits that deny, the status names the first.
+func TestViolationsAreBounded(t *testing.T) {
+	many := func(context.Context, grpclimit.Call) (list [][]descriptor.Entry, _ error) {
+		for i := range 40 {
+			list = append(list, []descriptor.Entry{{Key: "key", Value: strconv.Itoa(i)}})
+		}
+		return list, nil
+	}
+	cc := serve(t, newServer(t, newLimiter(t), grpclimit.Options{Limits: perHour(1), Identify: many}))
+	if err := say(t, cc, "one"); err != nil {
+		t.Fatal(err)
+	}
+	if violations := detail[*errdetails.QuotaFailure](t, say(t, cc, "two")).GetViolations(); len(violations) != 16 {
+		t.Errorf("%d violations, want 16", len(violations))
+	}
+}
+
+// TestBansAreNotExplained: that somebody is banned is told, and not what leads to it.
+func TestBansAreNotExplained(t *testing.T) {
+	cc := serve(t, newServer(t, ruled(t, "rate_limit: {unit: hour, requests_per_unit: 1}, ban: {after: 1, within: 1m, for: 1h}"), grpclimit.Options{Domain: "api", Identify: all}))
+	for range 2 {
+		_ = say(t, cc, "x") // the second one is denied, and bans
+	}
+	violations := detail[*errdetails.QuotaFailure](t, say(t, cc, "banned")).GetViolations()
+	banned := slices.IndexFunc(violations, func(v *errdetails.QuotaFailure_Violation) bool { return v.Description == rules.Banning.String() })
+	if banned < 0 || violations[banned].QuotaValue != 0 {
+		t.Errorf("violations %v; want one that is called %s, without a number", violations, rules.Banning)
+	}
+}
+
+// TestCostBelowNothing is a peek.
+func TestCostBelowNothing(t *testing.T) {
+	limits := newServer(t, newLimiter(t), grpclimit.Options{Limits: perHour(1), Hits: func(context.Context, grpclimit.Call) int64 { return -1 }})
+	cc := serve(t, limits)
+	for range 2 {
+		if err := say(t, cc, "x"); err != nil {
+			t.Errorf("%v", err)
+		}
 	}
 }
 

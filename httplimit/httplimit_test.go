@@ -280,6 +280,30 @@ func TestResultInContext(t *testing.T) {
 	}
 }
 
+// TestPriorityOfAResult: of several rules the one that is shed first counts.
+func TestPriorityOfAResult(t *testing.T) {
+	limiter := newLimiter(t, `
+domain: api
+descriptors:
+  - {key: a, priority: critical, rate_limit: {unit: minute, requests_per_unit: 5}}
+  - {key: b, priority: test, rate_limit: {unit: minute, requests_per_unit: 5}}
+  - {key: c, rate_limit: {unit: minute, requests_per_unit: 5}}
+`)
+	for keys, want := range map[string]string{"a": "p0", "a b": "p3", "b a": "p3", "c": "", "c a": "p0"} {
+		m := newMiddleware(t, limiter, httplimit.Options{Domain: "api", PassResult: true, Identify: func(_ *http.Request, s *httplimit.Subject) error {
+			for key := range strings.FieldsSeq(keys) {
+				s.AddHits(0, descriptorEntry(key, "1"))
+			}
+			return nil
+		}})
+		ask(m.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if got, _ := httplimit.FromContext(r.Context()); got.Priority != want {
+				t.Errorf("%s: priority %q, want %q", keys, got.Priority, want)
+			}
+		})), newRequest("GET", "/"))
+	}
+}
+
 func TestCheckerFailure(t *testing.T) {
 	down := failing{&store.Error{Op: "check", Store: "remote", Reason: store.Timeout}}
 	cases := []struct {

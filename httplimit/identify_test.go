@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/httplimit"
+	"github.com/headgate/headgate/limit"
 )
 
 func descriptorEntry(key, value string) descriptor.Entry {
@@ -194,6 +196,58 @@ func TestEntriesAndDescriptors(t *testing.T) {
 	}
 	if asked, _ := identified(t, httplimit.Options{Identify: many}, newRequest("GET", "/")); len(asked) != 2 || asked[1] != "b:2" {
 		t.Errorf("descriptors: asked %q", asked)
+	}
+}
+
+// TestStatusOfIdentify: whatever a program says of who could not be identified, it is no success,
+// no redirect, no denial and no fault of the server.
+func TestStatusOfIdentify(t *testing.T) {
+	broken := httplimit.Entries(func(*http.Request) ([]descriptor.Entry, error) { return nil, errors.New("broken") })
+	for says, want := range map[int]int{0: 400, 200: 400, 302: 400, 399: 400, 400: 400, 403: 403, 429: 400, 499: 499, 500: 400} {
+		o := httplimit.Options{Identify: broken, IdentifyStatus: func(error) int { return says }}
+		if _, status := identified(t, o, newRequest("GET", "/")); status != want {
+			t.Errorf("%d is answered with %d, want %d", says, status, want)
+		}
+	}
+}
+
+// noting allows all, and notes the last that it was asked.
+type noting struct{ hits, attributes string }
+
+func (n *noting) Check(_ context.Context, requests []headgate.Request, responses []headgate.Response) error {
+	n.hits, n.attributes = "", fmt.Sprint(requests[0].Attributes)
+	for _, d := range requests[0].Descriptors {
+		n.hits += fmt.Sprint(d.Hits, " ")
+	}
+	responses[0].Allowed = true
+	return nil
+}
+
+// TestAddHits: each descriptor has its own cost, between nothing and the most that a limit can count.
+func TestAddHits(t *testing.T) {
+	n := &noting{}
+	m := newMiddleware(t, n, httplimit.Options{Domain: "api", Identify: func(_ *http.Request, s *httplimit.Subject) error {
+		s.Add(descriptorEntry("a", "1"))
+		s.AddHits(-5, descriptorEntry("b", "1"))
+		s.AddHits(7, descriptorEntry("c", "1"))
+		s.AddHits(math.MaxInt64, descriptorEntry("d", "1"))
+		return nil
+	}})
+	if ask(m.Wrap(status(200)), newRequest("GET", "/")); n.hits != fmt.Sprintf("1 0 7 %d ", int64(limit.MaxQuota)) {
+		t.Errorf("hits %s", n.hits)
+	}
+}
+
+// TestUnknownLengthIsNoCost: of a body that is sent in chunks nothing is told.
+func TestUnknownLengthIsNoCost(t *testing.T) {
+	n := &noting{}
+	h := newMiddleware(t, n, httplimit.Options{Domain: "api", Attributes: []string{"content_length"}}).Wrap(status(200))
+	for length, want := range map[int64]string{-1: "[]", 0: "[{content_length 0}]", 9: "[{content_length 9}]"} {
+		r := newRequest("POST", "/")
+		r.ContentLength = length
+		if ask(h, r); n.attributes != want {
+			t.Errorf("length %d: %s, want %s", length, n.attributes, want)
+		}
 	}
 }
 

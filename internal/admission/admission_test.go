@@ -43,11 +43,11 @@ func TestPassIsAsNewAfterReset(t *testing.T) {
 				t.Fatalf("got %s, want %s", got, want)
 			}
 			used.Response().Allowed = true
-			used.failure = headgate.ErrNoDomain
+			used.failure, used.Rides = headgate.ErrNoDomain, true
 			if !used.Reset() {
 				t.Fatal("a small pass is thrown away")
 			}
-			if len(used.Descriptors)+len(used.Request().Attributes)+len(used.Response().Verdicts) != 0 || used.Response().Allowed || used.Failure() != nil {
+			if len(used.Descriptors)+len(used.Request().Attributes)+len(used.Response().Verdicts) != 0 || used.Response().Allowed || used.Failure() != nil || used.Rides {
 				t.Fatalf("after Reset: %+v", used)
 			}
 		}
