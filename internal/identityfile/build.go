@@ -133,6 +133,9 @@ func (o *Options) buildAPIKey(k *apiKey, made *identity.Options, s *Source) erro
 	if len(k.Entries) > maxKeyEntries || slices.Contains(k.Entries, "") {
 		return fmt.Errorf("entries: %d of them, or an empty one; hint: at most %d keys of entries, such as [api_key]", len(k.Entries), maxKeyEntries)
 	}
+	if !k.hasPlaces() && (k.Known != nil || k.Unknown != "") {
+		return errors.New("known, unknown: no request is looked at for keys, so that none would be refused; hint: headers: [X-API-Key], query or bearer")
+	}
 	if s.KeyEntries = k.Entries; k.Entries != nil && !k.hasPlaces() {
 		return nil
 	}

@@ -181,6 +181,8 @@ func TestLoadRefuses(t *testing.T) {
 		{"unknown without known", "hash_key_file: hash.key\napi_key: {headers: [X], unknown: refuse}\n" + address, "nobody says which keys are known"},
 		{"known by nobody", "hash_key_file: hash.key\napi_key: {headers: [X], known: {}}\n" + address, "known: one of accounts"},
 		{"known by two", "hash_key_file: hash.key\napi_key: {headers: [X], known: {accounts: true, file: x}}\n" + address, "known: one of accounts"},
+		{"known without a place", "hash_key_file: hash.key\napi_key: {entries: [api_key], known: {accounts: true}, unknown: forbid}\n" + address, "no request is looked at for keys"},
+		{"unknown without a place", "hash_key_file: hash.key\napi_key: {entries: [api_key], unknown: forbid}\n" + address, "no request is looked at for keys"},
 		{"unknown way to know", "hash_key_file: hash.key\napi_key: {headers: [X], known: {table: x}}\n" + address, ":2:33: "},
 		{"token without issuer", "token: {jwks_file: jwks.json, algorithms: [RS256], audiences: [a]}\n" + address, "token: "},
 		{"token by HMAC", "token: {issuer: i, jwks_file: jwks.json, algorithms: [HS256], audiences: [a]}\n" + address, "token: "},
