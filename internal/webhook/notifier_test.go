@@ -389,6 +389,29 @@ func TestNear(t *testing.T) {
 	}
 }
 
+// TestReached: a threshold is reached by its whole share, and the highest of those counts.
+func TestReached(t *testing.T) {
+	n := New(Options{Out: []Receiver{receiverOf("https://h.example/", 50, 80, 100)}})
+	_, _, resp := decided(t, 5)
+	v := resp.Verdicts[1]
+	v.Decision.Limit = 1000
+	for used, want := range map[int64]int{499: 0, 500: 50, 799: 50, 800: 80, 999: 80, 1000: 100, 1001: 100} {
+		if v.Decision.Remaining = 1000 - used; n.reached(&v) != want {
+			t.Errorf("%d of 1000: %d, want %d", used, n.reached(&v), want)
+		}
+	}
+}
+
+// TestKeysBelowATenantAreNotTold: of an API key that a limit of a tenant counts by, the last letters alone.
+func TestKeysBelowATenantAreNotTold(t *testing.T) {
+	_, req, resp := decided(t, 5)
+	v := resp.Verdicts[1]
+	req.Descriptors[v.Descriptor].Entries[1] = descriptor.Entry{Key: "api_key", Value: "sk_live_abcdwxyz"}
+	if e := eventOf(req, &v, time.Now()); v.Depth != 2 || e.Descriptor != "api_key:****wxyz" {
+		t.Errorf("depth %d, descriptor %q; want api_key:****wxyz", v.Depth, e.Descriptor)
+	}
+}
+
 // TestWindow: decisions of one window have one number, though clocks differ and answers
 // take their time, and those of the next one a larger one.
 func TestWindow(t *testing.T) {
