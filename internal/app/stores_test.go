@@ -126,9 +126,9 @@ descriptors:
 
 // Every count of a server that a store keeps is one that metrics show.
 func TestMemcachedCountsAreShown(t *testing.T) {
-	server := memcachestore.ServerStats{Addr: "h:1", Open: 3, Idle: 1, Calls: 5, Failures: 2, Refused: 4}
+	server := memcachestore.ServerStats{Addr: "h:1", Open: 3, Idle: 1, Calls: 5, Failures: 2, Refused: 4, NotTaken: 6}
 	got := memcachedShards(memcachestore.Stats{Servers: []memcachestore.ServerStats{server}})
-	want := []shardState{{Shard: telemetry.Shard{Addr: "h:1", Connected: true, InFlight: 2, Calls: 5, Failures: 2, Refused: 4}}}
+	want := []shardState{{Shard: telemetry.Shard{Addr: "h:1", Connected: true, InFlight: 2, Calls: 5, Failures: 2, Refused: 4, NotTaken: 6}}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -38,7 +38,7 @@ func memcachedShards(stats memcachestore.Stats) []shardState {
 		s := &stats.Servers[i]
 		shards[i] = shardState{state: s.Breaker.State, opened: s.Breaker.Opened, fault: s.Fault, Shard: telemetry.Shard{
 			Addr: s.Addr, Connected: s.Open > 0, Breaker: breakerStates[s.Breaker.State], InFlight: int64(s.Open - s.Idle),
-			Calls: s.Calls, Failures: s.Failures, Refused: s.Refused, Took: s.Took,
+			Calls: s.Calls, Failures: s.Failures, Refused: s.Refused, NotTaken: s.NotTaken, Took: s.Took,
 		}}
 	}
 	return shards

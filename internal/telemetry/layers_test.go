@@ -41,27 +41,28 @@ func TestE2BreakerStatePerShard(t *testing.T) {
 	m := New(Build{}, Options{})
 	shards := []Shard{
 		{Store: "store", Addr: "a:1", Connected: true, Calls: 5, Failures: 2, InFlight: 1, Redirected: 3, Flights: 4, Callers: 9, Takes: 11, Late: 1, Reseeded: 6},
-		{Store: "store", Addr: "b:1", Breaker: 2, Refused: 7},
+		{Store: "store", Addr: "b:1", Breaker: 2, Refused: 7, NotTaken: 8},
 		{Store: "per_second", Addr: "a:1", Breaker: 1},
 		{Store: "store", Addr: "b:1", Breaker: 1}, // a second time, while the topology changes
 	}
 	m.WatchShards(func() []Shard { return shards })
 	expect(t, m, map[string]float64{
-		`headgate_store_connected{shard="a:1",store="store"}`:            1,
-		`headgate_store_connected{shard="b:1",store="store"}`:            0,
-		`headgate_store_breaker_state{shard="a:1",store="store"}`:        0,
-		`headgate_store_breaker_state{shard="b:1",store="store"}`:        2,
-		`headgate_store_breaker_state{shard="a:1",store="per_second"}`:   1,
-		`headgate_store_in_flight{shard="a:1",store="store"}`:            1,
-		`headgate_store_calls_total{shard="a:1",store="store"}`:          5,
-		`headgate_store_call_failures_total{shard="a:1",store="store"}`:  2,
-		`headgate_store_refused_total{shard="b:1",store="store"}`:        7,
-		`headgate_store_late_total{shard="a:1",store="store"}`:           1,
-		`headgate_store_redirects_total{shard="a:1",store="store"}`:      3,
-		`headgate_store_reseeds_total{shard="a:1",store="store"}`:        6,
-		`headgate_store_flights_total{shard="a:1",store="store"}`:        4,
-		`headgate_store_flight_callers_total{shard="a:1",store="store"}`: 9,
-		`headgate_store_flight_takes_total{shard="a:1",store="store"}`:   11,
+		`headgate_store_connected{shard="a:1",store="store"}`:                 1,
+		`headgate_store_connected{shard="b:1",store="store"}`:                 0,
+		`headgate_store_breaker_state{shard="a:1",store="store"}`:             0,
+		`headgate_store_breaker_state{shard="b:1",store="store"}`:             2,
+		`headgate_store_breaker_state{shard="a:1",store="per_second"}`:        1,
+		`headgate_store_in_flight{shard="a:1",store="store"}`:                 1,
+		`headgate_store_calls_total{shard="a:1",store="store"}`:               5,
+		`headgate_store_call_failures_total{shard="a:1",store="store"}`:       2,
+		`headgate_store_refused_total{shard="b:1",store="store"}`:             7,
+		`headgate_store_connections_refused_total{shard="b:1",store="store"}`: 8,
+		`headgate_store_late_total{shard="a:1",store="store"}`:                1,
+		`headgate_store_redirects_total{shard="a:1",store="store"}`:           3,
+		`headgate_store_reseeds_total{shard="a:1",store="store"}`:             6,
+		`headgate_store_flights_total{shard="a:1",store="store"}`:             4,
+		`headgate_store_flight_callers_total{shard="a:1",store="store"}`:      9,
+		`headgate_store_flight_takes_total{shard="a:1",store="store"}`:        11,
 	})
 	shards = shards[:1]
 	if _, there := scrape(t, m)[`headgate_store_breaker_state{shard="b:1",store="store"}`]; there {

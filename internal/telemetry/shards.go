@@ -30,6 +30,8 @@ type Shard struct {
 	// those that were given up on while this process itself had no processor to run on,
 	// and are no Failures.
 	Overdue, Starved uint64
+	// NotTaken counts the connections that a memcached refused because it takes no more.
+	NotTaken uint64
 	// Flights counts the batches that concurrent checks were joined into,
 	// Callers the checks aboard, Takes what they asked.
 	Flights, Callers, Takes uint64
@@ -67,6 +69,7 @@ var shardMetrics = []metric[Shard]{
 	shardCounter("headgate_store_calls_total", "Calls of the server.", func(s *Shard) float64 { return float64(s.Calls) }),
 	shardCounter("headgate_store_call_failures_total", "Calls of the server that failed, or were not answered in time.", func(s *Shard) float64 { return float64(s.Failures) }),
 	shardCounter("headgate_store_refused_total", "Calls that the server's breaker held back.", func(s *Shard) float64 { return float64(s.Refused) }),
+	shardCounter("headgate_store_connections_refused_total", "Connections that a memcached refused because it takes no more. Calls wait for one of those that there are.", func(s *Shard) float64 { return float64(s.NotTaken) }),
 	shardCounter("headgate_store_late_total", "Calls that reached the server after their deadline, and charged nothing.", func(s *Shard) float64 { return float64(s.Late) }),
 	shardCounter("headgate_store_overdue_answers_total", "Calls whose answers were used though they were read after the budget: this process was late, not the server.", func(s *Shard) float64 { return float64(s.Overdue) }),
 	shardCounter("headgate_store_starved_calls_total", "Calls that were given up on while this process itself was late; the breaker does not count them.", func(s *Shard) float64 { return float64(s.Starved) }),

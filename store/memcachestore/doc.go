@@ -36,6 +36,8 @@
 //     and all of them at a restart. Their counts begin anew. Give it memory
 //     enough; `-M` has it refuse instead, which shows as store.Full. The same goes
 //     for the values of Swap, which stand by the clock of this machine too.
+//   - A memcached that takes no more connections (-c) is asked over those that there are,
+//     and calls wait for one within their budget. A process that has none gets an error.
 //   - Buckets are spread over several servers by rendezvous hashing. One that
 //     fails is not replaced by another, as that one would begin its counts anew:
 //     the takes of its buckets end with an error, all others are decided. All

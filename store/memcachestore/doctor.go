@@ -85,7 +85,7 @@ func (d *doctor) examine(ctx context.Context) {
 	}
 	var version string
 	err := d.step(ctx, func(c *conn) (err error) {
-		if _, err = c.Write([]byte(askVersion)); err == nil {
+		if err = c.send([]byte(askVersion)); err == nil {
 			version, err = readVersion(c.r)
 		}
 		return err
@@ -132,7 +132,7 @@ func (d *doctor) step(ctx context.Context, f func(*conn) error) error {
 		err = f(c)
 	}
 	if err != nil {
-		d.pool.drop(c)
+		d.pool.drop(c, err)
 	} else {
 		d.pool.put(c)
 	}
@@ -197,6 +197,9 @@ func (d *doctor) stats(ctx context.Context) {
 		d.say("eviction", store.CheckWarning, fmt.Sprintf("%d items were dropped to make room", evicted), "a dropped count begins anew: give memcached more memory (-m), or a server of Headgate's own")
 	case all["bytes"] != "":
 		d.say("eviction", store.CheckOK, fmt.Sprintf("nothing was dropped so far; %s of %s bytes used", all["bytes"], all["limit_maxbytes"]), "when memory ends the oldest counts are dropped and begin anew")
+	}
+	if refused, _ := strconv.ParseInt(all["rejected_connections"], 10, 64); refused > 0 {
+		d.say("connections", store.CheckWarning, fmt.Sprintf("%d were refused since the server started; it has %s now and takes %s", refused, all["curr_connections"], all["max_connections"]), connectionsHint)
 	}
 	if now, err := strconv.ParseInt(all["time"], 10, 64); err == nil {
 		if off := time.Since(time.Unix(now, 0)); off.Abs() > clockWarning {

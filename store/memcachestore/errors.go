@@ -24,6 +24,9 @@ var (
 	errLostRace = errors.New("others changed the bucket each time before this call could")
 )
 
+// connectionsHint is what to do about a server that refuses connections.
+var connectionsHint = "raise the connections that memcached takes (-c), or look for clients that keep many: a node of Headgate has up to " + strconv.Itoa(DefaultMaxConns) + " to each server"
+
 // Supports returns nil for the limits that the store can decide: fixed_window
 // and sliding_window that carry over what was used. It is for whoever reads rules, to
 // refuse them at start.
@@ -72,8 +75,8 @@ func classify(err error) (store.Reason, string) {
 		return store.Misconfigured, access
 	case secured:
 		return store.Denied, access
-	case errors.As(err, &refused) && refused.line == tooMany:
-		return store.Unavailable, "raise the connections that memcached takes (-c), or look for clients that keep many: a node of Headgate has up to " + strconv.Itoa(DefaultMaxConns) + " to each server"
+	case isRefusal(err):
+		return store.Unavailable, connectionsHint
 	case errors.As(err, &refused):
 		if strings.Contains(refused.line, "auth") {
 			return store.Denied, "give the user and the password of its file of users: memcached://user:password@HOST:PORT, or memcached://user@HOST:PORT?password_file=PATH"

@@ -176,8 +176,9 @@ type ServerStats struct {
 	Fault error
 	// Open and Idle count its connections, and those that serve no call.
 	Open, Idle int
-	// Dials counts the attempts to connect.
-	Dials uint64
+	// Dials counts the attempts to connect, NotTaken those connections that the server
+	// refused because it takes no more.
+	Dials, NotTaken uint64
 	// Calls counts the exchanges with the server, Failures those that failed,
 	// and Refused those that the breaker did not let through.
 	Calls, Failures, Refused uint64
@@ -191,7 +192,7 @@ func (s *Store) Stats() Stats {
 	now := time.Now()
 	for _, server := range s.servers {
 		one := ServerStats{
-			Addr: server.addr, Breaker: server.breaker.Stats(now), Dials: server.pool.dialed.Load(),
+			Addr: server.addr, Breaker: server.breaker.Stats(now), Dials: server.pool.dialed.Load(), NotTaken: server.pool.refused.Load(),
 			Calls: server.calls.Load(), Failures: server.failed.Load(), Refused: server.refused.Load(),
 			Took: server.took.Counts(),
 		}

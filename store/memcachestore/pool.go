@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -11,24 +12,33 @@ import (
 	"time"
 )
 
+// refusedPause is for how long a pool does without the place of a connection that the
+// server has refused because it takes no more. Then it is tried again.
+const refusedPause = time.Second
+
 // pool holds the connections to one server. A connection serves one call at a
 // time. A call that needs a new one waits for it within its own deadline; the
-// dial goes on without it and leaves the connection to others.
+// dial goes on without it and leaves the connection to others. While the server
+// takes no more connections, calls wait for one of those that there are.
 type pool struct {
 	options *Options
 	server  string
-	// places has one token for each connection that is in use or dialled.
-	places chan struct{}
-	ctx    context.Context // ends with the pool
-	cancel context.CancelFunc
-	dials  sync.WaitGroup
-	dialed atomic.Uint64
+	// places has one token for each connection that is in use or dialled, or was
+	// refused a moment ago.
+	places  chan struct{}
+	ctx     context.Context // ends with the pool
+	cancel  context.CancelFunc
+	dials   sync.WaitGroup
+	dialed  atomic.Uint64
+	refused atomic.Uint64
 
 	mu struct {
 		sync.Mutex
-		idle   []*conn // the last one was used last
-		open   int     // connections there are
-		closed bool
+		idle     []*conn // the last one was used last
+		dialling int     // connections that are being made
+		open     int     // connections there are
+		withheld int     // places of refused ones
+		closed   bool
 	}
 }
 
@@ -54,7 +64,7 @@ func (p *pool) get(ctx context.Context) (*conn, error) {
 		select {
 		case p.places <- struct{}{}:
 		case <-ctx.Done():
-			return nil, errNoConn
+			return nil, p.noConn()
 		}
 	}
 	p.mu.Lock()
@@ -69,9 +79,20 @@ func (p *pool) get(ctx context.Context) (*conn, error) {
 		<-p.places
 		return nil, errClosed
 	}
+	p.mu.dialling++
 	p.dials.Add(1)
 	p.mu.Unlock()
 	return p.await(ctx)
+}
+
+// noConn says why no connection became free in time.
+func (p *pool) noConn() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.withheld > 0 {
+		return fmt.Errorf("%w, and there can be no other: %w", errNoConn, &clientError{tooMany})
+	}
+	return errNoConn
 }
 
 // dialled is the end of a dial.
@@ -87,9 +108,9 @@ func (p *pool) await(ctx context.Context) (*conn, error) {
 	var settled atomic.Bool // by the dial that ended, or the caller who left
 	go func() {
 		defer p.dials.Done()
-		c, err := p.dial()
+		c, err := p.enter(p.dial())
 		if err != nil {
-			<-p.places
+			p.vacate(err)
 		}
 		if settled.CompareAndSwap(false, true) {
 			result <- dialled{c, err}
@@ -137,10 +158,20 @@ func (p *pool) dial() (*conn, error) {
 		raw.Close()
 		return nil, err
 	}
+	return c, nil
+}
+
+// enter counts the connection with which a dial has ended, unless the pool has ended
+// before.
+func (p *pool) enter(c *conn, err error) (*conn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mu.closed {
-		raw.Close()
+	p.mu.dialling--
+	switch {
+	case err != nil:
+		return nil, err
+	case p.mu.closed:
+		c.Close()
 		return nil, errClosed
 	}
 	p.mu.open++
@@ -161,7 +192,7 @@ func (p *pool) introduce(ctx context.Context, c *conn) error {
 	// A connection that is closed under the exchange ends it.
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	text := p.options.Username + " " + password
-	if _, err := c.Write(appendAuth(nil, text)); err != nil {
+	if err := c.send(appendAuth(nil, text)); err != nil {
 		return err
 	}
 	switch got, err := readOutcome(c.r); {
@@ -187,13 +218,50 @@ func (p *pool) put(c *conn) {
 	<-p.places
 }
 
-// drop gives back a connection that is of no use.
-func (p *pool) drop(c *conn) {
+// drop gives back a connection that err has made of no use.
+func (p *pool) drop(c *conn, err error) {
 	c.Close()
 	p.mu.Lock()
 	p.mu.open--
 	p.mu.Unlock()
-	<-p.places
+	p.vacate(err)
+}
+
+// vacate gives back the place of a connection that err has ended. That of one which the
+// server has refused stays taken for a moment if there are others: calls then wait for one
+// of those. If there are none, somebody has to find out when the server takes one again.
+func (p *pool) vacate(err error) {
+	if !isRefusal(err) {
+		<-p.places
+		return
+	}
+	p.refused.Add(1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.open+p.mu.dialling == 0 {
+		<-p.places
+		return
+	}
+	p.mu.withheld++
+	time.AfterFunc(refusedPause, func() {
+		p.mu.Lock()
+		p.mu.withheld--
+		p.mu.Unlock()
+		<-p.places
+	})
+}
+
+// send writes b. The error of a server that has hung up is what it said before, if that
+// is that it takes no more connections.
+func (c *conn) send(b []byte) error {
+	_, err := c.Write(b)
+	if err == nil || isTimeout(err) {
+		return err
+	}
+	if line, unread := readLine(c.r); unread == nil && string(line) == tooMany {
+		return &clientError{tooMany}
+	}
+	return err
 }
 
 // dropIdle closes the connections that nobody uses: one of them was found dead,
@@ -218,6 +286,13 @@ func (p *pool) close() {
 	p.cancel()
 	p.dropIdle()
 	p.dials.Wait()
+}
+
+// another reports whether there is a connection to wait for, or may soon be one.
+func (p *pool) another() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.open+p.mu.dialling > 0
 }
 
 // counts returns how many connections there are, and how many nobody uses.

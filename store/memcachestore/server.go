@@ -94,11 +94,22 @@ func (e *exchange) outcome(err error) breaker.Outcome {
 	return breaker.Failure
 }
 
-// attempt makes the exchange, and says how long the server took for it: the wait
-// for a connection is not its fault. A connection that had been idle may have been
-// closed by the server meanwhile: what may be made twice is then made on a new
-// one.
+// attempt makes the exchange, and says how long the server took for it. A server that
+// takes no more connections has not read it, so that it is made on one of those that there
+// are as soon as one is free.
 func (s *server) attempt(e exchange) (took time.Duration, err error) {
+	for {
+		took, err = s.once(e)
+		if !isRefusal(err) || errors.Is(err, errNoConn) || !s.pool.another() {
+			return took, err
+		}
+	}
+}
+
+// once makes the exchange on one connection: the wait for it is not the fault of the
+// server. One that had been idle may have been closed by the server meanwhile: what may be
+// made twice is then made on a new one.
+func (s *server) once(e exchange) (took time.Duration, err error) {
 	c, err := s.pool.get(e.ctx)
 	if err != nil {
 		return 0, err
@@ -137,12 +148,12 @@ func (s *server) delay(ctx context.Context) error {
 func (s *server) on(c *conn, e exchange) error {
 	deadline, _ := e.ctx.Deadline()
 	if err := c.SetDeadline(deadline); err != nil {
-		s.pool.drop(c)
+		s.pool.drop(c, err)
 		return err
 	}
 	stop := context.AfterFunc(e.ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
 	c.buf = e.write(c.buf[:0])
-	_, err := c.Write(c.buf)
+	err := c.send(c.buf)
 	if err == nil {
 		err = e.read(c.r)
 	}
@@ -151,7 +162,7 @@ func (s *server) on(c *conn, e exchange) error {
 	if (err == nil || errors.As(err, &failed)) && inTime && c.r.Buffered() == 0 {
 		s.pool.put(c)
 	} else {
-		s.pool.drop(c)
+		s.pool.drop(c, err)
 	}
 	return err
 }

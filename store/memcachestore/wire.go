@@ -218,6 +218,12 @@ type clientError struct{ line string }
 
 func (e *clientError) Error() string { return e.line }
 
+// isRefusal reports whether err says that the server takes no more connections.
+func isRefusal(err error) bool {
+	refused, ok := errors.AsType[*clientError](err)
+	return ok && refused.line == tooMany
+}
+
 // readLine reads one line and returns it without its end. It is valid until the
 // next read.
 func readLine(r *bufio.Reader) ([]byte, error) {
