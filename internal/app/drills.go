@@ -32,9 +32,10 @@ type drills struct {
 }
 
 // watchDrills has this process hear of drills, and take part where it decides. Where there is
-// a store that all share and that keeps no registers, nobody could be told of one.
+// a store that all share and that keeps no registers, nobody could be told of one; nor where
+// nobody decides by the store.
 func (p *process) watchDrills() {
-	if p.does.Alone() {
+	if p.does.Alone() || !p.counts() {
 		return
 	}
 	main := &p.stack.backends[0]

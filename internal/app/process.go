@@ -127,6 +127,7 @@ func (p *process) assemble() error {
 	if err := p.watchTenants(); err != nil {
 		return err
 	}
+	p.warnOfDeaf()
 	p.watchSwitches()
 	p.watchDrills()
 	if err := p.sendStatistics(&p.settings.Statsd); err != nil {

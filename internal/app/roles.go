@@ -66,6 +66,16 @@ func (p *process) operatorsAPI(a *config.Admin, d *config.Dashboard) (http.Handl
 	return link.Forward(), nil
 }
 
-// counts reports whether what tenants have used is known here: a process that does not
-// decide, and has no shared store, would say of everybody that it was nothing.
+// counts reports whether the store here is one by which something is decided. A process that
+// does not decide, and has no shared store, would say of everybody that nothing was used, and
+// no process that decides would hear of its switches and drills.
 func (p *process) counts() bool { return p.does.Decide || !p.stack.backends[0].inMemory() }
+
+// warnOfDeaf says that what operators want to change here would reach nobody, and is not
+// offered.
+func (p *process) warnOfDeaf() {
+	if p.counts() || p.does.Alone() || p.settings.Tenants != (config.DatabaseURL{}) {
+		return
+	}
+	p.logger.Warn("this process decides nothing and can change nothing: it has no database, and no process that decides hears of what is in its memory; hint: --tenants with the database, --store with the store of the processes that decide")
+}

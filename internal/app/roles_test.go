@@ -107,3 +107,48 @@ func TestNodesWithoutDecisions(t *testing.T) {
 		t.Errorf("counts %t, %d nodes", p.counts(), p.stack.fleet.Live())
 	}
 }
+
+// TestNobodyHears: a process that does not decide, and whose store is its own memory, offers
+// nothing of which no process that decides would hear, and says so.
+func TestNobodyHears(t *testing.T) {
+	const warning = "can change nothing"
+	s, token := adminSettings(t)
+	s.Roles, s.Tenants = "admin", config.DatabaseURL{}
+	var log syncBuffer
+	base := "http://" + startAuth(t, s, slog.New(slog.NewTextHandler(&log, nil)))["admin"]
+	if !strings.Contains(log.String(), warning) {
+		t.Errorf("the log does not say so: %s", log.String())
+	}
+	for path, want := range map[string]struct {
+		method, body string
+		status       int
+	}{
+		"switches/all": {http.MethodPut, `{"state":"off"}`, http.StatusServiceUnavailable},
+		"drill":        {http.MethodGet, "", http.StatusNotFound},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), want.method, base+adminapi.Prefix+path, strings.NewReader(want.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("Content-Type", "application/json")
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || answer.StatusCode != want.status || !strings.Contains(string(text), "hint: ") {
+			t.Errorf("%s: %s %s, %v", path, answer.Status, text, err)
+		}
+	}
+
+	// One that decides hears of both.
+	all, _ := adminSettings(t)
+	all.Tenants = config.DatabaseURL{}
+	var other syncBuffer
+	startAuth(t, all, slog.New(slog.NewTextHandler(&other, nil)))
+	if strings.Contains(other.String(), warning) {
+		t.Errorf("a process that decides: %s", other.String())
+	}
+}

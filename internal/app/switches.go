@@ -35,9 +35,10 @@ type sharedSwitches struct {
 
 // watchSwitches keeps switches in the store, unless there is a database which has them. A
 // shared store that keeps no registers has none: a switch on one node alone would surprise.
+// Nor has a process whose store nobody decides by.
 func (p *process) watchSwitches() {
 	register, shares := p.stack.backends[0].Store.(store.Register)
-	if p.settings.Tenants != (config.DatabaseURL{}) || p.settings.Follows() || p.does.Alone() || !shares && !p.stack.backends[0].inMemory() {
+	if p.settings.Tenants != (config.DatabaseURL{}) || p.settings.Follows() || p.does.Alone() || !p.counts() || !shares && !p.stack.backends[0].inMemory() {
 		return
 	}
 	s := &sharedSwitches{inForce: switchboard.NewInForce(p.limiter, p.logger), logger: p.logger}
