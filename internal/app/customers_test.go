@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/internal/adminapi"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/customer"
+	"github.com/headgate/headgate/tenant"
 )
 
 const testKey = "0123456789abcdef0123456789abcdef\n"
@@ -173,5 +174,24 @@ func TestHooksAreTold(t *testing.T) {
 	s.Hooks += ".none"
 	if err := Run(t.Context(), s, Options{Logger: quiet(), Out: io.Discard}); err == nil || !strings.Contains(err.Error(), "--hooks") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestUsageByTheClockOfTheNode: what tenants have used is told by the wall clock by which the
+// node decides, also while a drill has that be wrong.
+func TestUsageByTheClockOfTheNode(t *testing.T) {
+	s := settings()
+	p, err := newProcess(&s.Settings, config.Does{Decide: true}, new(keys), Options{Logger: quiet(), Out: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.leave()
+	p.stack.setClock(time.Hour)
+	used, err := p.usage.Usage(t.Context(), []tenant.Subject{{Key: "tenant", Value: "acme"}})
+	if err != nil || len(used) != 1 {
+		t.Fatal(used, err)
+	}
+	if ahead := time.Until(used[0].At); ahead <= 0 {
+		t.Errorf("usage is told as of %v, %v before the clock of the node", used[0].At, time.Hour-ahead)
 	}
 }

@@ -157,7 +157,7 @@ func (p *process) makeLimiter() (err error) {
 	if p.limiter, err = headgate.New(options); err != nil {
 		return err
 	}
-	p.usage = tenantusage.New(tenantusage.Options{Limiter: p.limiter, Store: p.stack, Peeks: p.stack.peeks})
+	p.usage = tenantusage.New(tenantusage.Options{Limiter: p.limiter, Store: p.stack, Peeks: p.stack.peeks, Now: p.stack.wall.Now})
 	p.doors.limiter, p.doors.logger, p.doors.keys = p.limiter, p.logger, p.keys
 	p.metrics.WatchRefused(p.doors.refused)
 	p.metrics.WatchCandidates(p.limiter.Candidates)
