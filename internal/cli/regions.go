@@ -154,11 +154,32 @@ func regionsLines(r *view.Regions) []string {
 			lines = append(lines, "", fmt.Sprintf("home %s: %s", oneLine(p.Name), oneLine(p.Why)))
 		}
 	}
-	for i := range r.Rules {
-		if one := &r.Rules[i]; one.State == view.RuleOnReserve {
-			lines = append(lines, "", fmt.Sprintf("rule %s: %s", oneLine(one.Rule), oneLine(one.Why)))
-			break // the others have the same reason
+	return append(lines, reserveLines(r.Rules)...)
+}
+
+// reserveLines say why homes lend nothing for rules, once for all rules that have the same reason:
+// after its start a home lends again by limits of a minute long before it does by those of a month.
+func reserveLines(rules []view.RegionRule) (lines []string) {
+	type reason struct{ home, why string }
+	var reasons []reason
+	of := map[reason][]string{} // the names of rules
+	for i := range rules {
+		one := &rules[i]
+		if one.State != view.RuleOnReserve {
+			continue
 		}
+		r := reason{one.Peer, one.Why}
+		if of[r] == nil {
+			reasons = append(reasons, r)
+		}
+		of[r] = append(of[r], one.Rule)
+	}
+	for _, r := range reasons {
+		said := "rule " + oneLine(of[r][0])
+		if more := len(of[r]) - 1; more > 0 {
+			said += fmt.Sprintf(" and %d more", more)
+		}
+		lines = append(lines, "", fmt.Sprintf("%s: %s", said, oneLine(r.why)))
 	}
 	return lines
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/headgate/headgate/internal/view"
 )
 
-// farRegions is what a node in Virginia says: one home is heard, one is silent, one of its rules
-// waits for a new epoch.
+// farRegions is what a node in Virginia says: one home is heard, one is silent, three of its rules
+// wait for a new epoch.
 func farRegions() *view.Regions {
 	return &view.Regions{
 		At: time.Date(2026, 11, 22, 12, 0, 5, 0, time.UTC), Node: "gate-vir-1", Region: "virginia",
@@ -26,6 +26,8 @@ func farRegions() *view.Regions {
 		Rules: []view.RegionRule{
 			{Rule: "api.key", Regions: "leased", Peer: "home", State: view.RuleLeased, Buckets: 31, Held: 240, ReserveLeft: 0.52, TakenRate: 118, LeasedRate: 112.4, ReserveRate: 3.1, DeniedRate: 0.2, Unused: 0.013},
 			{Rule: "api.month", Regions: "leased", Peer: "home", State: view.RuleOnReserve, Why: "its home may have forgotten what it lent, and lends again in 29d23h; hint: headgate store epoch --vouch, if it has not", ReserveLeft: 0.9, ReserveRate: 4, Unused: -1},
+			{Rule: "api.day", Regions: "leased", Peer: "home", State: view.RuleOnReserve, Why: "its home may have forgotten what it lent, and lends again in 23h59m; hint: headgate store epoch --vouch, if it has not", ReserveLeft: -1, Unused: -1},
+			{Rule: "api.month2", Regions: "leased", Peer: "home", State: view.RuleOnReserve, Why: "its home may have forgotten what it lent, and lends again in 29d23h; hint: headgate store epoch --vouch, if it has not", ReserveLeft: -1, Unused: -1},
 			{Rule: "api.key2", Regions: "leased", Peer: "home", State: view.RuleWaiting, Why: "its home has not answered the last question; what is held passes until it ends, then the reserve", Unused: -1, DeniedRate: 35},
 			{Rule: "jobs.tenant\x1b[2J", Regions: "leased", Peer: "archive", State: view.RuleCutOff, Why: "what is held passes until it ends, then the reserve", ReserveLeft: -1, Unused: -1, Excess: 2},
 		},
