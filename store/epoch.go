@@ -18,7 +18,7 @@ type Epoch struct {
 //
 // An epoch begins when the store is asked for it and there is none, or when the server is
 // not the one on which it began: it was started anew, or another one has taken its place,
-// and may know an older state. Whoever was told of one epoch before and after a question
+// and may know an older state; or when the server has dropped keys for want of memory. Whoever was told of one epoch before and after a question
 // knows that nothing was forgotten between the two.
 type Chronicler interface {
 	// Epoch returns the epoch that the store is in; it begins one if it has to.

@@ -28,8 +28,8 @@ var errSeveralServers = errors.New("the buckets are on several servers, each of 
 var _ store.Chronicler = (*Store)(nil)
 
 // Epoch implements store.Chronicler for one server and its replicas. An epoch begins with each
-// start of the server, with each failover, and where the mark is gone, whether anything was
-// forgotten or not. A server that is given older data while it runs on does not notice
+// start of the server, with each failover, when the server has evicted keys, and where the mark
+// is gone, whether anything of ours was forgotten or not. A server that is given older data while it runs on does not notice
 // (REPLICAOF and back, a machine that is put back to an image of its memory): delete the mark
 // then, the key that ends in "epoch". The call lasts no longer than the budget; errors are
 // *store.Error, and of a store of several servers Misconfigured.

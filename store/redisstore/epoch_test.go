@@ -99,3 +99,43 @@ func TestNoEpochOfACluster(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A server that evicts keys may have evicted one in which lent hits were counted, so its epoch ends.
+//
+//promise:region-home-forgets
+func TestEvictionEndsAnEpoch(t *testing.T) {
+	for _, program := range testserver.RedisPrograms {
+		t.Run(program, func(t *testing.T) {
+			s := openURL(t, testserver.Redis(t, testserver.RedisConfig{Program: program}).URL())
+			command(t, s, "CONFIG", "SET", "maxmemory-policy", "volatile-lru") // the mark itself stays
+			first := epochOf(t, s)
+			evict(t, s)
+			second := epochOf(t, s)
+			if second.ID == first.ID {
+				t.Errorf("after keys were evicted it is %+v as before", second)
+			}
+			if again := epochOf(t, s); again.ID != second.ID {
+				t.Errorf("no more was evicted, and after %+v it is %+v", second, again)
+			}
+			if err := s.Vouch(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if e := epochOf(t, s); e.ID != second.ID || e.Age < 2*limit.MaxPeriod {
+				t.Errorf("vouched for it is %+v, before %+v", e, second)
+			}
+			evict(t, s)
+			if e := epochOf(t, s); e.ID == second.ID || e.Age > time.Hour {
+				t.Errorf("after more was evicted it is %+v, before %+v", e, second)
+			}
+		})
+	}
+}
+
+// evict has the server evict a key, and then sets no bound to its memory.
+func evict(t *testing.T, s *Store) {
+	t.Helper()
+	command(t, s, "SET", "another", "program", "EX", "3600")
+	command(t, s, "CONFIG", "SET", "maxmemory", "1")
+	eventually.True(t, "the key is evicted", func() bool { return command(t, s, "EXISTS", "another") == "0" })
+	command(t, s, "CONFIG", "SET", "maxmemory", "0")
+}

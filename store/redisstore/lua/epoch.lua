@@ -1,8 +1,9 @@
 -- epoch.lua tells in which epoch this server is, and begins one if it has to.
 --
 -- KEYS[1]  the mark, a string: the epoch in 16 hexadecimal digits, the instant in us at which
---          it began in 16 digits, and the run id of the server on which that was. It lives for
---          ever: without it all that is here counts as forgotten
+--          it began in 16 digits, the run id of the server on which that was, and how many keys
+--          that server had evicted, unless it was none. It lives for ever: without it all that
+--          is here counts as forgotten
 -- ARGV[1]  the number of the call, which the answer repeats
 -- ARGV[2]  the instant that it is, or 0 for Redis's own clock, in us (tests give
 --          one)
@@ -13,7 +14,8 @@
 -- Returns {status + 4 * number of the call, now, epoch, age in us}. Status 0: done. 1: the
 -- deadline has passed; nothing was written. An epoch begins where there is no mark, or one of
 -- another server: this one was started anew, with what it had saved, or has taken the place
--- of another. A server has one run id from its start to its end.
+-- of another. A server has one run id from its start to its end. Another epoch begins when the
+-- server has evicted keys, because what was lent may have been counted in one of them.
 
 local number, now, deadline = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
 if now == 0 then
@@ -24,6 +26,10 @@ if deadline > 0 and now > deadline then
   return {4 * number + 1, now}
 end
 local server = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+local evicted = string.match(redis.call('INFO', 'stats'), 'evicted_keys:(%d+)')
+if evicted and evicted ~= '0' then
+  server = server .. evicted -- a run id has 40 digits
+end
 local mark = redis.call('GET', KEYS[1])
 local epoch, since, of
 if mark then
