@@ -176,7 +176,7 @@ func (s *Store) join(t *store.Take, st *step, r *store.Result) {
 	}
 	s.noteLevel(t, st, r.Remaining)
 	r.Remaining = min(r.Remaining+st.known.Remaining, r.Limit)
-	r.ResetAfter = max(r.ResetAfter, micros(st.known.ResetAfter))
+	r.ResetAfter = s.resetAfter(t, st, r.ResetAfter)
 	if r.Allowed || t.Op != store.Hit {
 		return
 	}
@@ -199,6 +199,20 @@ func (s *Store) join(t *store.Take, st *step, r *store.Result) {
 	case r.RetryAfter == 0:
 		r.RetryAfter = micros(horizon)
 	}
+}
+
+// resetAfter is the ResetAfter of an answer to which the reserve has given that of its part. A fixed
+// window is over when that of the home is, although what was used of the reserve comes back up to a
+// window later: else callers would hear now that the month ends today, and now that it ends in a month.
+func (s *Store) resetAfter(t *store.Take, st *step, reserve time.Duration) time.Duration {
+	home := micros(st.known.ResetAfter)
+	switch {
+	case t.Limit.Algorithm != limit.FixedWindow:
+		return max(reserve, home)
+	case home > 0:
+		return home
+	}
+	return min(reserve, t.Limit.WindowLeft(s.clock.Wall())) // of the home nothing is known
 }
 
 // noteLevel tells the row of t what the reserve has left.

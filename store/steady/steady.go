@@ -84,3 +84,11 @@ func (c *Clock) part(parted func()) {
 
 // Now is the clock itself, of which only the monotonic reading counts.
 func (c *Clock) Now() time.Time { return c.now() }
+
+// Wall is what time the wall clock says it is, which nothing that a node holds may end by.
+func (c *Clock) Wall() time.Time {
+	if c.wall != nil {
+		return c.wall()
+	}
+	return c.now()
+}
