@@ -15,11 +15,8 @@ type Auth struct {
 	AuthDomain string `group:"gateways" placeholder:"DOMAIN" help:"Domain of the rules that gateways ask for. Default: the only one there is."`
 }
 
-// maxPeers bounds AuthPeers: gateways stand in a few networks.
-const maxPeers = 256
-
 // Peers returns the networks of AuthPeers.
-func (a *Auth) Peers() ([]netip.Prefix, error) { return networks("auth-peers", a.AuthPeers, maxPeers) }
+func (a *Auth) Peers() ([]netip.Prefix, error) { return networks("auth-peers", a.AuthPeers) }
 
 func (a *Auth) validate() error {
 	_, err := a.Peers()

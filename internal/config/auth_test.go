@@ -28,7 +28,7 @@ func TestBadAuthSettings(t *testing.T) {
 		{"--auth-peers=::/0", "--auth-peers: the whole Internet; hint:"},
 		{"--auth-peers=::ffff:10.0.0.0/104", "IPv4 in IPv6; hint:"},
 		{"--auth-peers=fe80::1%eth0", "is no network; hint:"},
-		{"--auth-peers=" + strings.Repeat("10.0.0.1,", maxPeers) + "10.0.0.1", "more than 256 networks; hint:"},
+		{"--auth-peers=" + strings.Repeat("10.0.0.1,", maxNetworks) + "10.0.0.1", "more than 256 networks; hint:"},
 	} {
 		s, err := parse(t, tt.args)
 		if err == nil {

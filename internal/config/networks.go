@@ -6,9 +6,12 @@ import (
 	"strings"
 )
 
-// networks reads a list of networks and single addresses with commas between, of
-// at most this many.
-func networks(name, list string, atMost int) ([]netip.Prefix, error) {
+// maxNetworks bounds each list of networks: they are compared for each connection or request,
+// and balancers, proxies and gateways stand in a few.
+const maxNetworks = 256
+
+// networks reads a list of networks and single addresses with commas between.
+func networks(name, list string) ([]netip.Prefix, error) {
 	var found []netip.Prefix
 	for text := range strings.SplitSeq(list, ",") {
 		text = strings.TrimSpace(text)
@@ -23,8 +26,8 @@ func networks(name, list string, atMost int) ([]netip.Prefix, error) {
 			return nil, fmt.Errorf("--%s: %s is IPv4 in IPv6; hint: write the IPv4 network", name, network)
 		case network.Bits() == 0:
 			return nil, fmt.Errorf("--%s: the whole Internet; hint: whoever is in these networks can write the address of any client: name those that you run", name)
-		case len(found) == atMost:
-			return nil, fmt.Errorf("--%s: more than %d networks; hint: name wider ones", name, atMost)
+		case len(found) == maxNetworks:
+			return nil, fmt.Errorf("--%s: more than %d networks; hint: name wider ones", name, maxNetworks)
 		}
 		found = append(found, network.Masked())
 	}

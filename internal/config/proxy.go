@@ -35,7 +35,6 @@ type Proxy struct {
 const (
 	maxBackendTimeout          = 24 * time.Hour
 	minHeaderSize, maxHeadSize = 4 << 10, 1 << 20
-	maxTrustedProxies          = 256
 )
 
 // Target returns To, checked.
@@ -59,7 +58,7 @@ func (s *Proxy) Trusted() ([]netip.Prefix, error) {
 	if s.TrustedProxies == "" {
 		return nil, nil
 	}
-	return networks("trusted-proxies", s.TrustedProxies, maxTrustedProxies)
+	return networks("trusted-proxies", s.TrustedProxies)
 }
 
 // Validate reports everything that is wrong with s, each problem with the name

@@ -16,15 +16,12 @@ type LoadBalancers struct {
 	ProxyProtocolOthers string `group:"listen" enum:"serve,refuse" default:"serve" help:"Connections to such a listener from elsewhere: serve (their peer is the client, and no header is looked for) or refuse. Default ${default}."`
 }
 
-// maxBalancers bounds the networks that are compared for each connection.
-const maxBalancers = 256
-
 // Balancers returns ProxyProtocolFrom, checked; none where it is empty.
 func (s *LoadBalancers) Balancers() ([]netip.Prefix, error) {
 	if s.ProxyProtocolFrom == "" {
 		return nil, nil
 	}
-	return networks("proxy-protocol-from", s.ProxyProtocolFrom, maxBalancers)
+	return networks("proxy-protocol-from", s.ProxyProtocolFrom)
 }
 
 // Behind reports whether the listener of that name stands behind a load balancer.

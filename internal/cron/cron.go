@@ -157,7 +157,7 @@ func (c *Expression) fits(day int64) bool {
 // next returns the first minute of c that is not before the wall time low, and false
 // when there is none until just before high.
 func (c *Expression) next(low, high int64) (int64, bool) {
-	for day := floorDiv(low, secondsPerDay); day*secondsPerDay < high; day++ {
+	for day := dayOf(low); day*secondsPerDay < high; day++ {
 		if !c.fits(day) {
 			continue
 		}
@@ -179,7 +179,7 @@ func (c *Expression) next(low, high int64) (int64, bool) {
 // last returns the last minute of c that is not after the wall time high, and false
 // when there is none from low on.
 func (c *Expression) last(low, high int64) (int64, bool) {
-	for day := floorDiv(high, secondsPerDay); (day+1)*secondsPerDay > low; day-- {
+	for day := dayOf(high); (day+1)*secondsPerDay > low; day-- {
 		if !c.fits(day) {
 			continue
 		}
@@ -198,12 +198,13 @@ func (c *Expression) last(low, high int64) (int64, bool) {
 	return 0, false
 }
 
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
+// dayOf returns the day of a wall time, also of one before 1970.
+func dayOf(wall int64) int64 {
+	day := wall / secondsPerDay
+	if wall%secondsPerDay < 0 {
+		day--
 	}
-	return q
+	return day
 }
 
 // zonePeriod is a time in which the clocks of a place are not changed: in seconds since

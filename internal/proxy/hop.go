@@ -78,21 +78,21 @@ func carriesHTTP(lines []string) bool {
 // isUpgrade reports whether r, without fields of one hop, asks for another
 // protocol.
 func isUpgrade(r *http.Request) bool {
-	return r.ProtoMajor == 1 && len(r.Header["Upgrade"]) > 0 && names(r.Header["Connection"], "upgrade")
+	return r.ProtoMajor == 1 && len(r.Header["Upgrade"]) > 0 && namesUpgrade(r.Header["Connection"])
 }
 
 // granted reports whether res switches to the protocol that its request asked for. Package httputil
 // refuses what does not, but only after the answer has counted as one.
 func granted(res *http.Response) bool {
 	asked := res.Request.Header.Get("Upgrade")
-	return asked != "" && strings.EqualFold(asked, res.Header.Get("Upgrade")) && names(res.Header["Connection"], "upgrade")
+	return asked != "" && strings.EqualFold(asked, res.Header.Get("Upgrade")) && namesUpgrade(res.Header["Connection"])
 }
 
-// names reports whether lines, which are lists, have this name.
-func names(lines []string, name string) bool {
+// namesUpgrade reports whether lines of Connection, which are lists, name the field Upgrade.
+func namesUpgrade(lines []string) bool {
 	for _, line := range lines {
 		for one := range strings.SplitSeq(line, ",") {
-			if strings.EqualFold(textproto.TrimString(one), name) {
+			if strings.EqualFold(textproto.TrimString(one), "upgrade") {
 				return true
 			}
 		}

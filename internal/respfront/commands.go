@@ -99,7 +99,7 @@ func (s *session) command(args []string) {
 }
 
 func (s *session) unknownSubcommand(args []string) {
-	s.reply.fail("ERR unknown subcommand '" + firstOf(args[1], 128) + "' of '" + strings.ToLower(args[0]) + "'")
+	s.reply.fail("ERR unknown subcommand '" + firstOf(args[1]) + "' of '" + strings.ToLower(args[0]) + "'")
 }
 
 // description appends what is known of a command; nothing of nil.

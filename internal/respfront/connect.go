@@ -72,7 +72,7 @@ func helloOptions(rest []string) (password, name *string, err error) {
 		case option == "SETNAME" && len(rest) > 1:
 			name, rest = &rest[1], rest[2:]
 		default:
-			return nil, nil, refuse("ERR Syntax error in HELLO option '%s'", firstOf(rest[0], maxName))
+			return nil, nil, refuse("ERR Syntax error in HELLO option '%s'", firstOf(rest[0]))
 		}
 	}
 	return password, name, nil

@@ -147,7 +147,7 @@ func (s *session) do(args []string) {
 	switch {
 	case c.do == nil:
 		// Clients look for how it begins. What follows "with: " in a Redis are arguments, which may be secret.
-		s.reply.fail("ERR unknown command '" + firstOf(args[0], 128) + "', with args beginning with: ; hint: nothing is stored here, CL.THROTTLE and HEADGATE.CHECK ask for a decision, and COMMAND lists all")
+		s.reply.fail("ERR unknown command '" + firstOf(args[0]) + "', with args beginning with: ; hint: nothing is stored here, CL.THROTTLE and HEADGATE.CHECK ask for a decision, and COMMAND lists all")
 	case len(args) < c.least || len(args) > c.most:
 		s.reply.fail("ERR wrong number of arguments for '" + c.name + "' command")
 	default:
@@ -155,8 +155,8 @@ func (s *session) do(args []string) {
 	}
 }
 
-// firstOf returns the first bytes of text.
-func firstOf(text string, most int) string { return text[:min(len(text), most)] }
+// firstOf returns as much of text as a reply repeats.
+func firstOf(text string) string { return text[:min(len(text), 128)] }
 
 const needsAuth = "NOAUTH Authentication required."
 

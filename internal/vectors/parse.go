@@ -27,19 +27,18 @@ func Parse(file, text string) ([]Scenario, error) {
 	return p.scenarios, nil
 }
 
-// Record returns text with the decisions of its steps replaced by those that
-// buckets of newTake make; each scenario has a bucket of its own. All else stays
-// as it is.
-func Record(file, text string, newTake func() Take) (string, error) {
+// Record returns text with the decisions of its steps replaced by those of a Bucket; each
+// scenario has one of its own. All else stays as it is.
+func Record(file, text string) (string, error) {
 	scenarios, err := Parse(file, text)
 	if err != nil {
 		return "", err
 	}
 	lines := strings.Split(text, "\n")
 	for _, scenario := range scenarios {
-		take := newTake()
+		var bucket Bucket
 		for _, step := range scenario.Steps {
-			d, err := take(step)
+			d, err := bucket.Take(step)
 			if err != nil {
 				return "", fmt.Errorf("%s:%d: %w", file, step.Line, err)
 			}

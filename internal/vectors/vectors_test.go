@@ -40,7 +40,7 @@ func record(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		recorded, err := vectors.Record(file, string(text), newBucket)
+		recorded, err := vectors.Record(file, string(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestRecordRestoresDecisionsAndKeepsTheRest(t *testing.T) {
 		strings.Replace(example, "=> allow limit=5 remaining=5  # why", " # why", 1),
 		example,
 	} {
-		got, err := vectors.Record("a.txt", changed, newBucket)
+		got, err := vectors.Record("a.txt", changed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +155,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("scenario s\nlimit concurrency 1 per 1s\nat +0s acquire=1\nat +0s renew=2\nat +1s release=1\nat +0s acquire=9007199254740992")
 	f.Add("scenario s\nlimit ban 2 per 1s for=3s\nat +0s charge=1\nat +0s charge=1\nat +0s hits=1")
 	f.Fuzz(func(t *testing.T, text string) {
-		recorded, err := vectors.Record("f", text, newBucket)
+		recorded, err := vectors.Record("f", text)
 		if err != nil {
 			return
 		}
@@ -168,7 +168,7 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("recorded %q, which does not replay: %v", recorded, err)
 			}
 		}
-		again, err := vectors.Record("f", recorded, newBucket)
+		again, err := vectors.Record("f", recorded)
 		if err != nil || again != recorded {
 			t.Fatalf("recorded %q, then %q, %v", recorded, again, err)
 		}

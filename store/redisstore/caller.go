@@ -65,13 +65,9 @@ func (c *caller) keyTag(key []byte) int {
 // same for all buckets that one call may carry.
 func (c *caller) prefix(hash keyHash) string { return c.prefixes[c.tag(hash)] }
 
-// appendName appends the name of a bucket to b. What belongs to the bucket and
-// has a name of its own begins with prefix(hash) too: then it is in the same
-// slot.
-func (c *caller) appendName(b []byte, hash keyHash) []byte {
-	b = append(b, c.prefix(hash)...)
-	return append(b, hash[:]...)
-}
+// name returns the name of a bucket. What belongs to the bucket and has a name of
+// its own begins with prefix(hash) too: then it is in the same slot.
+func (c *caller) name(hash keyHash) string { return c.prefix(hash) + string(hash[:]) }
 
 // oneTag returns the tag of takes if they all have the same, which is the case
 // without a cluster.

@@ -36,7 +36,7 @@ type Bucket struct {
 }
 
 // Name returns the name under which the bucket of a Take.Key is stored.
-func (s *Store) Name(key []byte) string { return string(s.appendName(nil, hashOf(key))) }
+func (s *Store) Name(key []byte) string { return s.name(hashOf(key)) }
 
 // Lookup reads the bucket of a Take.Key without changing it. It lasts no longer
 // than the budget; its errors are *store.Error.

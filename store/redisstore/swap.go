@@ -186,7 +186,7 @@ func (s *Store) newSwapCall(at *shard, tag int, deadline time.Time) *swapCall {
 // add has the call make a swap too.
 func (c *swapCall) add(s *store.Swap, answer *store.Swapped) {
 	c.swaps, c.answers = append(c.swaps, s), append(c.answers, answer)
-	c.said.keys = append(c.said.keys, string(c.caller.appendName(nil, hashOf(s.Key)))+keptName)
+	c.said.keys = append(c.said.keys, c.caller.name(hashOf(s.Key))+keptName)
 	c.said.args = append(c.said.args, string(s.Old), string(s.New), decimal(max(microsOf(s.TTL), 1)))
 }
 
