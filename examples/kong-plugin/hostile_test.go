@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/headgate/headgate/internal/testserver"
 )
 
 // answering returns the URL of a server that writes the same to whoever connects. With hold it
@@ -140,12 +142,7 @@ func TestManyAskOneThatSaysNothing(t *testing.T) {
 
 // Why a connection could not be made is told.
 func TestTroubleIsTold(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	if _, err := askAt(t, "http://"+l.Addr().String()+"/", maxTimeoutMS); err == nil || !strings.Contains(err.Error(), "refused") {
+	if _, err := askAt(t, fmt.Sprintf("http://127.0.0.1:%d/", testserver.FreePort(t)), maxTimeoutMS); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("nobody listens: %v", err)
 	}
 	plain := answering(t, "HTTP/1.1 400 Bad Request\r\n\r\n", false)

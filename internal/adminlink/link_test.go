@@ -1,19 +1,21 @@
 package adminlink
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/headgate/headgate/internal/testserver"
 )
 
 // servers returns a server that is gone, and one that answers with what it was sent.
 func servers(t *testing.T) []*url.URL {
 	t.Helper()
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
+	gone := fmt.Sprintf("http://127.0.0.1:%d", testserver.FreePort(t))
 	there := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("X-Headers", r.Header.Get("Authorization")+"|"+r.Header.Get("Cookie")+"|"+r.Header.Get("X-Forwarded-For"))
@@ -21,7 +23,7 @@ func servers(t *testing.T) []*url.URL {
 	}))
 	t.Cleanup(there.Close)
 	var list []*url.URL
-	for _, address := range []string{gone.URL, there.URL} {
+	for _, address := range []string{gone, there.URL} {
 		u, err := url.Parse(address)
 		if err != nil {
 			t.Fatal(err)

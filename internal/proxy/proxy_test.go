@@ -23,6 +23,7 @@ import (
 
 	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/internal/testserver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -297,13 +298,7 @@ func TestFieldsOfOneHop(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
-	nowhere := parse(t, "http://user-less.invalid:1")
-	nowhere.Host = closed.Addr().String()
+	nowhere := parse(t, fmt.Sprintf("http://127.0.0.1:%d", testserver.FreePort(t)))
 	hold := make(chan struct{})
 	defer close(hold)
 	slow := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -480,15 +475,10 @@ func TestNothingIsAdded(t *testing.T) {
 
 // TestBackendIsTimed: who wants to know hears of each answer once, and not of what is none.
 func TestBackendIsTimed(t *testing.T) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
 	for _, tt := range []struct {
 		to   *url.URL
 		want int64
-	}{{nil, 1}, {&url.URL{Scheme: "http", Host: closed.Addr().String()}, 0}} {
+	}{{nil, 1}, {parse(t, fmt.Sprintf("http://127.0.0.1:%d", testserver.FreePort(t))), 0}} {
 		var told atomic.Int64
 		e := front(t, http.NotFoundHandler(), Options{To: tt.to, OnBackend: func(time.Duration) { told.Add(1) }})
 		if read(t, e.get("/")); told.Load() != tt.want {

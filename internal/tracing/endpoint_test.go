@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/otlp"
+	"github.com/headgate/headgate/internal/testserver"
 )
 
 // failures remembers what OnError was told.
@@ -51,12 +53,7 @@ func (f *failures) wait(t *testing.T) string {
 // A collector that is not there costs spans and nothing else; one that comes gets those
 // that come after.
 func TestCollectorThatIsDown(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	listener.Close()
+	address := fmt.Sprintf("127.0.0.1:%d", testserver.FreePort(t))
 	told := newFailures()
 	tracer := newTracer(t, Options{Endpoint: "http://user:secret-password@" + address, OnError: told.add})
 	req, resp := request(sampled(1)), &headgate.Response{Allowed: true}
@@ -65,8 +62,9 @@ func TestCollectorThatIsDown(t *testing.T) {
 		t.Error(text)
 	}
 	to := &receiver{resources: make(chan *spans.ResourceSpans, 10), headers: make(chan http.Header, 10)}
-	if listener, err = net.Listen("tcp", address); err != nil {
-		t.Skip("the port was taken meanwhile:", err)
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
 	}
 	to.Server = httptest.NewUnstartedServer(http.HandlerFunc(to.receive))
 	to.Listener.Close()
