@@ -12,6 +12,19 @@ import (
 	"github.com/headgate/headgate/reservation"
 )
 
+// TestTimesOfReservations: the least and the most are times that can be asked for.
+func TestTimesOfReservations(t *testing.T) {
+	for ttl, ok := range map[time.Duration]bool{
+		0: true, reservation.MinTTL: true, reservation.MinTTL - time.Millisecond: false, time.Minute + time.Microsecond: false,
+		reservation.MaxTTL: true, reservation.MaxTTL + time.Millisecond: false, -time.Minute: false,
+	} {
+		o := reservation.Options{TTL: ttl}
+		if err := o.Validate(); (err == nil) != ok || err != nil && !errors.Is(err, reservation.ErrMalformed) {
+			t.Errorf("%v: %v", ttl, err)
+		}
+	}
+}
+
 func claimed() *reservation.Claims {
 	return &reservation.Claims{
 		Options: reservation.Options{ID: "job-1", TTL: time.Minute},

@@ -2,12 +2,14 @@ package credentials_test
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headgate/headgate/internal/credentials"
 	"github.com/headgate/headgate/internal/testserver"
@@ -54,6 +56,33 @@ func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestRefusedParametersAreNotTold: whoever takes a parameter for the secret itself does not find it in
+// a log.
+func TestRefusedParametersAreNotTold(t *testing.T) {
+	for want, values := range map[string]url.Values{
+		"its password_file is not an absolute path": {"password_file": {"hunter2"}},
+		"it has ca twice": {"ca": {"/hunter2", "/hunter2/other"}},
+		"its server_name is not the name of a host": {"server_name": {"hunter2@host"}},
+		"its min_tls is not a version":              {"min_tls": {"hunter2"}},
+		"a certificate and its key go together":     {"cert": {"/hunter2"}},
+	} {
+		if _, err := credentials.Take(values, ""); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%v: %v, want: %s", values, err, want)
+		}
+	}
+}
+
+// TestEnds: a certificate is to be renewed in its last week.
+func TestEnds(t *testing.T) {
+	end := time.Date(2026, 3, 8, 23, 30, 0, 0, time.FixedZone("", -3600))
+	for before, want := range map[time.Duration]bool{7 * 24 * time.Hour: false, 7*24*time.Hour - 1: true, 0: true, -time.Hour: true} {
+		until, renew := credentials.Ends(&x509.Certificate{NotAfter: end}, end.Add(-before))
+		if until != "valid until 2026-03-09" || renew != want {
+			t.Errorf("%v before: %s, renew %v, want %v", before, until, renew, want)
+		}
 	}
 }
 

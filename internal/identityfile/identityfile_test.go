@@ -1,6 +1,7 @@
 package identityfile
 
 import (
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"net/netip"
@@ -201,6 +202,33 @@ func TestLoadRefuses(t *testing.T) {
 		}
 		if strings.Contains(err.Error(), hashKey) {
 			t.Errorf("%s: the error holds the key", test.name)
+		}
+	}
+}
+
+// TestUnknownKeys: what becomes of a key that nobody was given is what the file says.
+func TestUnknownKeys(t *testing.T) {
+	for word, want := range map[string]string{
+		"address": "remote_address=10.0.0.1", "refuse": "refused, forbidden false", "forbid": "refused, forbidden true",
+	} {
+		text := "hash_key_file: hash.key\napi_key: {headers: [X-API-Key], known: {accounts: true}, unknown: " + word +
+			"}\ndescriptors:\n  - entries: [{first: [api_key, remote_address]}]\n  - {entries: [remote_address], when_unverified: true}\n"
+		s, err := Load(Options{Path: write(t, text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = "10.0.0.1:4711"
+		r.Header.Set("X-API-Key", "invented")
+		var id identity.Identity
+		got := ""
+		if refused, ok := errors.AsType[*identity.RefusedError](s.Extractor.Extract(r, time.Unix(0, 0), &id)); ok {
+			got = fmt.Sprintf("refused, forbidden %v", refused.Forbidden)
+		} else {
+			got = ask(t, s, "GET", "/", "X-API-Key", "invented")
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", word, got, want)
 		}
 	}
 }

@@ -2,6 +2,8 @@ package tlsfile_test
 
 import (
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"io"
 	"net"
@@ -173,6 +175,39 @@ func TestBackToTheOneBefore(t *testing.T) {
 		}
 		if state := s.State(); state.Refused != nil {
 			t.Fatalf("state %+v", state)
+		}
+	}
+}
+
+// TestChainEndsWithItsFirst: an authority in the chain that expires before the certificate ends it.
+func TestChainEndsWithItsFirst(t *testing.T) {
+	c := testserver.NewCertificates(t)
+	text, err := os.ReadFile(c.CAFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	authority, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, after := range []time.Duration{-time.Hour, time.Hour} {
+		leaf := authority.NotAfter.Add(after)
+		cert, key := c.Issue(t, testserver.Leaf{NotAfter: leaf})
+		own, err := os.ReadFile(cert)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chain := filepath.Join(t.TempDir(), "chain.pem")
+		if err := os.WriteFile(chain, append(own, text...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want := authority.NotAfter
+		if leaf.Before(want) {
+			want = leaf
+		}
+		if got := load(t, tlsfile.Files{Cert: chain, Key: key}).State().NotAfter; !got.Equal(want) {
+			t.Errorf("the certificate ends at %v and its authority at %v: the chain ends at %v", leaf, authority.NotAfter, got)
 		}
 	}
 }
