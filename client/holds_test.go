@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -217,4 +218,18 @@ func answering(status int, body string) client.CheckerOptions {
 	return client.CheckerOptions{URL: "http://headgate.test", Transport: roundTrip(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body))}, nil
 	})}
+}
+
+// TestDenialHoldsNothing: whatever a server says beside it.
+func TestDenialHoldsNothing(t *testing.T) {
+	for allowed, want := range map[bool]limit.Hold{true: 7, false: 0} {
+		far := remote(t, client.CheckerOptions{URL: "http://headgate.test", Transport: transportFunc(func(*http.Request) (*http.Response, error) {
+			body := fmt.Sprintf(`{"allowed":%v,"retry_after_s":1,"hold":{"id":%q,"renew_within_ms":1000}}`, allowed, limit.HoldText(7))
+			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, nil
+		})})
+		responses := make([]headgate.Response, 1)
+		if err := far.Check(t.Context(), []headgate.Request{ask(1, "user", "1")}, responses); err != nil || responses[0].Allowed != allowed || responses[0].Hold != want {
+			t.Errorf("allowed %v: %+v, %v; want hold %d", allowed, responses[0], err, want)
+		}
+	}
 }

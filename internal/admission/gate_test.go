@@ -30,8 +30,10 @@ func TestPatienceIsOfAllTries(t *testing.T) {
 		g, p := newGate(t, Options{Checker: line, FailClosed: true}), &Pass{}
 		p.Request().Domain = "api"
 		p.Add(descriptor.Entry{Key: "user", Value: "ada"})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // not to wait for ever
+		defer cancel()
 		start := time.Now()
-		if err := g.AdmitWithin(t.Context(), p, 2500*time.Millisecond); err != nil || p.Response().Allowed || time.Since(start) != 2*time.Second {
+		if err := g.AdmitWithin(ctx, p, 2500*time.Millisecond); err != nil || p.Response().Allowed || time.Since(start) != 2*time.Second {
 			t.Errorf("%v, %+v after %v; want a denial after two waits of a second", err, p.Response(), time.Since(start))
 		}
 	})

@@ -412,6 +412,7 @@ func TestStoreURLNeverPrintsSecrets(t *testing.T) {
 		{"redis://hunter2@host", "redis://xxxxx@host"},
 		{"unix:///run/r.sock?db=1&Password=hunter2", "unix:///run/r.sock?Password=xxxxx&db=1"},
 		{"memory://?max_bytes=64MiB", "memory://?max_bytes=64MiB"},
+		{"redis://h?PWD=hunter2&secret=hunter2&a_token=hunter2&Auth=hunter2&credentials=hunter2&db=1", "redis://h?Auth=xxxxx&PWD=xxxxx&a_token=xxxxx&credentials=xxxxx&db=1&secret=xxxxx"},
 		{"redis://u:hunter2%zz@host", "xxxxx"},
 		{"redis://h?a=%zz&p=hunter2", "redis://h?xxxxx"},
 		{"redis:hunter2@host", "xxxxx"},
