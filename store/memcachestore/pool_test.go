@@ -3,12 +3,12 @@ package memcachestore
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/store"
 )
@@ -54,7 +54,7 @@ func TestFewConnections(t *testing.T) {
 					}
 				})
 			}
-			await(t, func() bool { return s.Stats().Servers[0].Dials >= calls })
+			eventually.True(t, "all have asked for a connection", func() bool { return s.Stats().Servers[0].Dials >= calls })
 			close(all)
 			group.Wait()
 			if r := takeOne(s, "k", yearly, 0); r.Remaining != int64(yearly.Quota)-calls {
@@ -65,7 +65,7 @@ func TestFewConnections(t *testing.T) {
 			}
 			s.Close()
 			o.Delay = nil
-			await(t, func() bool { return found(Diagnose(t.Context(), o), "connections") == store.CheckWarning })
+			eventually.True(t, "the doctor tells of what was refused", func() bool { return found(Diagnose(t.Context(), o), "connections") == store.CheckWarning })
 		})
 	}
 }
@@ -78,15 +78,4 @@ func found(r store.Report, name string) string {
 		}
 	}
 	return ""
-}
-
-// await waits until done.
-func await(t *testing.T, done func() bool) {
-	t.Helper()
-	for !done() {
-		if t.Context().Err() != nil {
-			t.FailNow()
-		}
-		runtime.Gosched()
-	}
 }
