@@ -93,6 +93,7 @@ var answers = []answer{
 	{"NOREPLICAS", store.Unavailable, "fewer replicas than min-replicas-to-write are connected"},
 	{"BUSY", store.Unavailable, "another client's script blocks Redis: see SCRIPT KILL"},
 	{"max number of clients", store.Unavailable, "raise maxclients, or look for clients that leak connections"},
+	{"writing to the AOF file", store.Misconfigured, "Redis cannot write its append-only file and refuses writes: free the disk; CONFIG SET appendonly no goes on without the file"},
 	{"MISCONF", store.Misconfigured, "Redis cannot save to its disk and refuses writes: free the disk, or turn stop-writes-on-bgsave-error off"},
 	{"MOVED", store.Misconfigured, hintCluster},
 	{"ASK", store.Misconfigured, hintCluster},

@@ -404,6 +404,26 @@ func TestDiagnosePersistence(t *testing.T) {
 	expect(t, diagnose(t, server.URL(), nil), finding{"persistence", store.CheckOK, "append-only file: counts survive"})
 }
 
+// A Redis whose disk is full refuses writes, whatever is set for snapshots.
+func TestDiagnoseFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "appendonlydir"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/full", filepath.Join(dir, "appendonlydir", "appendonly.aof.1.incr.aof")); err != nil {
+		t.Fatal(err)
+	}
+	server := testserver.Redis(t, testserver.RedisConfig{Dir: dir, Args: []string{"--appendonly", "yes"}})
+	eventually.True(t, "Redis refuses writes", func() bool {
+		_, err := server.Do("SET", "a", "b")
+		return err != nil
+	})
+	r := diagnose(t, server.URL(), nil)
+	const hint = "CONFIG SET appendonly no"
+	find(t, r, finding{"persistence", store.CheckProblem, hint})
+	find(t, r, finding{"scripts", store.CheckProblem, hint})
+}
+
 // Certificates of both sides are told of, and files that cannot be used.
 func TestDiagnoseCertificates(t *testing.T) {
 	certs := testserver.NewCertificates(t)

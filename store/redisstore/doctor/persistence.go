@@ -17,6 +17,10 @@ func (d *doctor) persistence(p *subject) {
 		c.Status, c.Found = store.CheckWarning, "the last snapshot failed"
 		c.Hint = "free the disk: Redis refuses writes then, unless stop-writes-on-bgsave-error is off"
 	}
+	if field(p.info, "aof_last_write_status") == "err" {
+		c.Status, c.Found = store.CheckProblem, "the append-only file cannot be written, and Redis refuses writes"
+		c.Hint = "free the disk; CONFIG SET appendonly no goes on without the file"
+	}
 	d.say(c)
 }
 
