@@ -46,9 +46,11 @@ func trouble(err error) (what, hint string) {
 		case refusal.Code == "42501":
 			return "refuses permission", "grant this user SELECT, INSERT, UPDATE and DELETE on its tables, and to make them CREATE on the schema"
 		case refusal.Code == "25006":
-			return "is read-only", "this may be a standby; --tenants is the address of the primary, --tenants-replica that of a standby"
+			return "is read-only", "this may be a standby; --tenants is the address of the primary, --tenants-replica that of a standby; or default_transaction_read_only is on"
 		case strings.HasPrefix(refusal.Code, "28"):
 			return "refuses the login", "check user and password"
+		case refusal.Code == "53100":
+			return "has no room left on its disk", "free its disk or its tablespace, or give it more; what was read last stays in force"
 		case refusal.Code == "53300":
 			return "has no connection left for this user", "raise its max_connections, or the CONNECTION LIMIT of the user or the database, or look for clients that keep many"
 		case refusal.Code == "42P05" || refusal.Code == "26000": // a prepared statement is there already, or is not

@@ -120,6 +120,7 @@ func TestTrouble(t *testing.T) {
 	address.User = url.User("nobody")
 	_, unknown := sqltenant.Open(t.Context(), address.String())
 	late := afterItsTime(t, server.DSN)
+	noRoom := execute(t, server.DSN, `DO $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$`)
 	twice, missing := execute(t, server.DSN, `PREPARE a AS SELECT 1; PREPARE a AS SELECT 1`), execute(t, server.DSN, `EXECUTE a`)
 	tamper(t, server.DSN, `ALTER ROLE guest CONNECTION LIMIT 0`)
 	address.User = url.UserPassword("guest", "open")
@@ -143,7 +144,7 @@ func TestTrouble(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want string
-	}{{refused, "refuses permission"}, {full, "has no connection left"}, {late, "ends statements that take long"}, {twice, "is behind a pooler"}, {missing, "is behind a pooler"}, {unknown, "refuses the login"}, {readOnly, "is read-only"}, {gone, "does not answer"}} {
+	}{{refused, "refuses permission"}, {full, "has no connection left"}, {late, "ends statements that take long"}, {twice, "is behind a pooler"}, {missing, "is behind a pooler"}, {noRoom, "has no room left on its disk"}, {unknown, "refuses the login"}, {readOnly, "is read-only"}, {gone, "does not answer"}} {
 		if c.err == nil || !strings.HasPrefix(sqltenant.Trouble(c.err), c.want) {
 			t.Errorf("%v is called %q, want %q", c.err, sqltenant.Trouble(c.err), c.want)
 		}

@@ -320,6 +320,20 @@ func (d *DB) failed(op string, err error) error {
 	return fmt.Errorf("%s tenants in %s: %w", op, d.name, reached(err))
 }
 
+// unwanted is what pgx says of a server that target_session_attrs does not take, which is not
+// an error of a type.
+const unwanted = "ValidateConnect failed"
+
+// unwantedServer is err, of servers of which one that answers is not as target_session_attrs has
+// it: in a failover the primary is away, and the standby not yet one.
+func unwantedServer(err error) error {
+	const hint = "target_session_attrs asks for another kind of server: has the standby been promoted?"
+	if away, ok := errors.AsType[*net.OpError](err); ok {
+		return fmt.Errorf("%w, and no other server is as target_session_attrs has it; hint: %s", away, hint)
+	}
+	return fmt.Errorf("no server is as target_session_attrs has it; hint: %s", hint)
+}
+
 // reached is err with what to do where that is known, and of a PostgreSQL that could not be connected to only why: pgx has a line for
 // each try of each address, and two tries where TLS may be left out.
 func reached(err error) error {
@@ -328,6 +342,9 @@ func reached(err error) error {
 	}
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); !ok {
 		return err
+	}
+	if strings.Contains(err.Error(), unwanted) {
+		return unwantedServer(err)
 	}
 	if last, ok := errors.AsType[*net.OpError](err); ok {
 		return fmt.Errorf("%w; hint: is PostgreSQL running there?", last)

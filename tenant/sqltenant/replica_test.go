@@ -271,3 +271,45 @@ func TestLag(t *testing.T) {
 		}
 	}
 }
+
+// TestFailover: a process that is given a primary and its standby follows to the standby when that
+// takes over. Until then it says that no server takes writes, and not of one alone that it is away.
+func TestFailover(t *testing.T) {
+	primary := testserver.Postgres(t)
+	open(t, primary.DSN)
+	second := primary.Replica()
+	both, err := url.Parse(primary.DSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := url.Parse(second.DSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both.Host = other.Host + "," + both.Host
+	query := both.Query()
+	query.Set("target_session_attrs", "read-write")
+	both.RawQuery = query.Encode()
+	d := open(t, both.String())
+	write := func(name string) error {
+		_, err := d.PutDocument(t.Context(), sqltenant.DocumentChange{
+			Kind: sqltenant.RulesDocument, Name: name, Text: "x", Actor: "ann", Version: sqltenant.Anyway, At: start,
+		})
+		return err
+	}
+	if err := write("before"); err != nil {
+		t.Fatal(err)
+	}
+	primary.Kill()
+	if _, err := sqltenant.Open(t.Context(), both.String()); err == nil || strings.Contains(err.Error(), "\n") ||
+		!strings.Contains(err.Error(), "connection refused, and no other server is as target_session_attrs has it; hint: ") {
+		t.Errorf("before the standby takes over: %v", err)
+	}
+	both.Host = other.Host
+	if _, err := sqltenant.Open(t.Context(), both.String()); err == nil || strings.Contains(err.Error(), "\n") ||
+		!strings.Contains(err.Error(), "no server is as target_session_attrs has it; hint: ") {
+		t.Errorf("a standby alone: %v", err)
+	}
+	second.Exec("SELECT pg_promote()")
+	eventually.Nil(t, "a change after the failover", func() error { return write("after") })
+}
