@@ -315,7 +315,7 @@ func (k *stack) shardStates() []shardState {
 			continue
 		}
 		for _, s := range b.shards() {
-			s.Store = b.name
+			s.Store, s.Away = b.name, k.regions.away(b.name)
 			all = append(all, s)
 		}
 	}

@@ -43,6 +43,7 @@ func TestE2BreakerStatePerShard(t *testing.T) {
 		{Store: "store", Addr: "a:1", Connected: true, Calls: 5, Failures: 2, InFlight: 1, Redirected: 3, Flights: 4, Callers: 9, Takes: 11, Late: 1, Reseeded: 6},
 		{Store: "store", Addr: "b:1", Breaker: 2, Refused: 7, NotTaken: 8},
 		{Store: "per_second", Addr: "a:1", Breaker: 1},
+		{Store: "home", Addr: "h:1", Away: true},
 		{Store: "store", Addr: "b:1", Breaker: 1}, // a second time, while the topology changes
 	}
 	m.WatchShards(func() []Shard { return shards })
@@ -63,6 +64,9 @@ func TestE2BreakerStatePerShard(t *testing.T) {
 		`headgate_store_flights_total{shard="a:1",store="store"}`:             4,
 		`headgate_store_flight_callers_total{shard="a:1",store="store"}`:      9,
 		`headgate_store_flight_takes_total{shard="a:1",store="store"}`:        11,
+		`headgate_store_awaited{shard="a:1",store="store"}`:                   1,
+		`headgate_store_awaited{shard="b:1",store="store"}`:                   1,
+		`headgate_store_awaited{shard="h:1",store="home"}`:                    0,
 	})
 	shards = shards[:1]
 	if _, there := scrape(t, m)[`headgate_store_breaker_state{shard="b:1",store="store"}`]; there {

@@ -14,8 +14,9 @@ import (
 type Shard struct {
 	// Store names the store among those of this process, Addr the server.
 	Store, Addr string
-	// Connected says whether there is a connection.
-	Connected bool
+	// Away says that no request waits for the server, because it is a home of regions or that of
+	// another region. Connected says whether there is a connection.
+	Away, Connected bool
 	// Breaker is 0 while the breaker is closed, 1 while a probe is under way, 2
 	// while it is open.
 	Breaker int
@@ -64,6 +65,7 @@ type shardCollector struct{ metrics *Metrics }
 // shardMetrics are the metrics of one server; the labels are store and shard.
 var shardMetrics = []metric[Shard]{
 	shardGauge("headgate_store_connected", "1 while there is a connection to the server, else 0.", func(s *Shard) float64 { return oneIf(s.Connected) }),
+	shardGauge("headgate_store_awaited", "1 if requests wait for the server, 0 if none does, because it is a home of regions or the store of another region.", func(s *Shard) float64 { return oneIf(!s.Away) }),
 	shardGauge("headgate_store_breaker_state", "State of the server's breaker: 0 closed, 1 half-open, 2 open.", func(s *Shard) float64 { return float64(s.Breaker) }),
 	shardGauge("headgate_store_in_flight", "Calls that wait for the server's answer.", func(s *Shard) float64 { return float64(s.InFlight) }),
 	shardCounter("headgate_store_calls_total", "Calls of the server.", func(s *Shard) float64 { return float64(s.Calls) }),

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -180,6 +181,11 @@ func TestRegionsAreSeen(t *testing.T) {
 	}
 	if up, state := far.metric(t, `headgate_regions_home_up{home="home"}`), far.metric(t, `headgate_regions_rule_state{home="home",rule="api.account"}`); up != 0 || state != 2 {
 		t.Errorf("home_up is %v and the state %v", up, state)
+	}
+	// Nobody is woken because all have lost a server for which no request waits.
+	if series := far.scrape(t); !strings.Contains(series, `headgate_store_awaited{shard="`+g.way.Addr+`",store="home"} 0`) ||
+		!regexp.MustCompile(`headgate_store_awaited{shard="[^"]*",store="store"} 1`).MatchString(series) {
+		t.Error("the metrics do not say that requests wait for the store of the region, and for no home")
 	}
 	for region, n := range g.nodes {
 		if strings.Contains(n.scrape(t)+n.process.Output(), homeSecret) {
