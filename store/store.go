@@ -182,7 +182,8 @@ const (
 type Store interface {
 	// Take decides takes[i] into results[i]. The slices have the same length.
 	// It returns when all are decided or ctx has ended, whichever is first;
-	// what is undecided by then carries an error.
+	// what is undecided by then carries an error. One that waits for a server
+	// returns by AnswerBy, before the deadline of ctx.
 	Take(ctx context.Context, takes []Take, results []Result)
 	// Close releases what the store holds. No Take may follow.
 	Close() error

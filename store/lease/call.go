@@ -133,22 +133,35 @@ func (s *Store) await(ctx context.Context, c *call, u unit) bool {
 			s.courier.hasten(f)
 			patience = s.budget
 		}
+		now, hurried := time.Now(), false
+		if by, ok := store.AnswerBy(ctx, now); ok && by.Sub(now) < patience {
+			patience, hurried = by.Sub(now), true
+		}
 		late := time.NewTimer(patience)
 		defer late.Stop()
+		var err error
 		select {
 		case <-f.done:
-			if f.err != nil {
-				c.fail(u, f.err)
-				return false
-			}
+			err = f.err
 		case <-late.C:
+			if hurried {
+				err = unanswered(context.DeadlineExceeded)
+			}
 		case <-ctx.Done():
-			c.fail(u, &store.Error{Op: "lease", Store: "shared store", Reason: store.Timeout, Err: context.Cause(ctx)})
+			err = unanswered(context.Cause(ctx))
+		}
+		if err != nil {
+			c.fail(u, err)
 			return false
 		}
 	}
 	c.now = s.read()
 	return true
+}
+
+// unanswered is why a take fails whose caller waits no longer.
+func unanswered(cause error) *store.Error {
+	return &store.Error{Op: "lease", Store: "shared store", Reason: store.Timeout, Err: cause}
 }
 
 func (c *call) fail(u unit, err error) {

@@ -52,3 +52,27 @@ func TestLeaseOfBeforeTheClocksParted(t *testing.T) {
 		}
 	})
 }
+
+// A hit that waits for a lease ends while there is time to answer its caller.
+func TestWaitForALeaseLeavesTimeForTheAnswer(t *testing.T) {
+	inBubble(t, lease.Options{Budget: time.Hour}, func(r *rig) {
+		l := limit.Must(limit.PerHour(100_000))
+		r.warm(200, hit("k", l, leasedMode))
+		r.shared.answer = make(chan struct{})
+		r.shared.hold.Store(true)
+		results := make([]store.Result, 1)
+		for i := 0; results[0].Err == nil; i++ {
+			if i == 100_000 {
+				r.t.Fatal("no hit waits for a lease")
+			}
+			ctx, cancel := context.WithTimeout(r.t.Context(), 8*time.Millisecond)
+			r.node.Take(ctx, []store.Take{hit("k", l, leasedMode)}, results)
+			if results[0].Err != nil && (store.ReasonOf(results[0].Err) != store.Timeout || ctx.Err() != nil) {
+				r.t.Errorf("%v, and the caller: %v", results[0].Err, ctx.Err())
+			}
+			cancel()
+		}
+		close(r.shared.answer)
+		synctest.Wait()
+	})
+}

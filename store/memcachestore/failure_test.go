@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/headgate/headgate/internal/eventually"
@@ -85,6 +86,39 @@ func TestFrozenHeedsTheCaller(t *testing.T) {
 	}
 	if stats := s.Stats().Servers[0]; stats.Breaker.State != breaker.Closed {
 		t.Error("a caller who left counts against the server")
+	}
+}
+
+// TestHangingHeedsTheCallersDeadline: who waits for less than the server may take is answered in
+// time, and says nothing about the server unless that was slow.
+func TestHangingHeedsTheCallersDeadline(t *testing.T) {
+	hangs := func(Dialer) Dialer {
+		return func(context.Context, string, string) (net.Conn, error) {
+			here, there := net.Pipe()
+			go io.Copy(io.Discard, there)
+			return here, nil
+		}
+	}
+	for patience, want := range map[time.Duration]breaker.State{time.Millisecond: breaker.Closed, 12 * time.Millisecond: breaker.Closed, DefaultBudget: breaker.Open} {
+		synctest.Test(t, func(t *testing.T) {
+			s := open(t, Options{Servers: []string{"hangs:1"}, Via: hangs, Budget: DefaultBudget})
+			for range breaker.DefaultFailures {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				results, swapped := make([]store.Result, 1), make([]store.Swapped, 1)
+				s.Take(ctx, []store.Take{hit("k", yearly, 1)}, results)
+				if store.ReasonOf(results[0].Err) != store.Timeout || ctx.Err() != nil {
+					t.Errorf("a caller who waits %v: %v, and it: %v", patience, results[0].Err, ctx.Err())
+				}
+				s.Swap(ctx, []store.Swap{{Key: []byte("k"), New: []byte("v"), TTL: time.Minute}}, swapped)
+				if swapped[0].Err == nil || ctx.Err() != nil {
+					t.Errorf("a swap of a caller who waits %v: %v, and it: %v", patience, swapped[0].Err, ctx.Err())
+				}
+				cancel()
+			}
+			if state := s.Stats().Servers[0].Breaker.State; state != want {
+				t.Errorf("callers who wait %v: the breaker is %v, want %v", patience, state, want)
+			}
+		})
 	}
 }
 

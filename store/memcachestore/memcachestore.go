@@ -109,7 +109,7 @@ func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Re
 		return
 	}
 	store.Waits(ctx)
-	bounded, cancel := context.WithTimeout(ctx, s.options.Budget)
+	bounded, cancel := store.WithBudget(ctx, time.Now(), s.options.Budget)
 	defer cancel()
 	now := s.clock()
 	for from := 0; from < len(takes); {

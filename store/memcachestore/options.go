@@ -64,9 +64,8 @@ type Options struct {
 	// store.CheckPrefix has it. Two Headgates that shall not share counts take two
 	// prefixes.
 	Prefix string
-	// Budget bounds a Take: it has ended by then, whatever memcached does. A
-	// shorter deadline of the caller's context counts instead. 0 means
-	// DefaultBudget.
+	// Budget bounds a Take: it has ended by then, whatever memcached does, or before a shorter
+	// deadline of the caller's context, by store.AnswerBy. 0 means DefaultBudget.
 	Budget time.Duration
 	// DialTimeout bounds one attempt to connect; 0 means DefaultDialTimeout, or
 	// the Budget if that is longer. A take that waits for one does so within its

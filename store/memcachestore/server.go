@@ -39,7 +39,8 @@ func newServer(o *Options, addr string) *server {
 // exchange is commands that go out together and how their answers are read.
 type exchange struct {
 	ctx context.Context
-	// caller is the context whose end is no failure of the server.
+	// caller is the context whose end is no failure of the server, nor is that the server had
+	// less time than it may take because that end is near.
 	caller context.Context
 	write  func(b []byte) []byte
 	read   func(r *bufio.Reader) error
@@ -66,17 +67,26 @@ func (s *server) do(e exchange) error {
 	if took > 0 { // else there was no connection
 		s.took.Note(took)
 	}
+	now := time.Now()
 	outcome := e.outcome(err)
+	if outcome == breaker.Failure && isTimeout(err) && s.hurried(e.caller, began, now) {
+		outcome = breaker.Ignored
+	}
 	if outcome == breaker.Failure {
 		s.failed.Add(1)
 		s.failure.Store(&err)
-	}
-	now := time.Now()
-	if outcome == breaker.Failure {
 		took = now.Sub(began) // a failed dial is one too, and takes its time
 	}
 	s.breaker.Done(permit, now, outcome, took)
 	return err
+}
+
+// hurried reports whether what began and is over now had less time than the server may take,
+// because its caller had less than the budget.
+func (s *server) hurried(caller context.Context, began, now time.Time) bool {
+	o := s.pool.options
+	end, ok := caller.Deadline()
+	return ok && end.Before(began.Add(o.Budget)) && now.Sub(began) < o.Breaker.Slow
 }
 
 // outcome tells the breaker what err says about the server.

@@ -25,7 +25,7 @@ var _ store.Swapper = (*Store)(nil)
 // node that asks.
 func (s *Store) Swap(ctx context.Context, swaps []store.Swap, answers []store.Swapped) {
 	store.Waits(ctx)
-	bounded, cancel := context.WithTimeout(ctx, s.options.Budget)
+	bounded, cancel := store.WithBudget(ctx, time.Now(), s.options.Budget)
 	defer cancel()
 	each := map[*server][]*keptSwap{}
 	for i := range swaps {

@@ -12,7 +12,8 @@
 // maxmemory-policy noeviction, and one built for 64 bits: the store refuses
 // another.
 //
-// A Take ends within the Budget of the Options whatever Redis does. What could
+// A Take ends within the Budget of the Options whatever Redis does, and while there is time
+// to answer its caller (store.AnswerBy). What could
 // not be decided by then carries a *store.Error with a store.Reason. A call
 // whose answer was lost is never repeated, because it may have been counted (whoever
 // asked for a slot of concurrency may ask again: the same hold gets no second one); and

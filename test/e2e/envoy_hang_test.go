@@ -54,6 +54,28 @@ func testEnvoyDeniesWhileTheStoreHangs(t *testing.T, transport string) {
 	}
 }
 
+// While the store hangs, Envoy hears the failure mode of the rule although it waits no longer than
+// Headgate may wait for its store, as it does unless it is told to: its timeout is the deadline of the
+// call, and Headgate keeps a share of that for the answer. The breaker, which would say the same, does
+// not open. A busy machine may be late with one answer, and so they are asked for until one is in time.
+func TestEnvoyThatWaitsNoLongerHearsTheFailureMode(t *testing.T) {
+	overEach(t, testEnvoyThatWaitsNoLongerHearsTheFailureMode)
+}
+
+func testEnvoyThatWaitsNoLongerHearsTheFailureMode(t *testing.T, transport string) {
+	t.Parallel()
+	redis := testserver.Redis(t, testserver.RedisConfig{})
+	e := startEdgeThatWaits(t, 20*time.Millisecond, transport, "--store", redis.URL(), "--failure-mode", "closed",
+		"--breaker-failures", "1000", "--breaker-ratio", "1")
+	e.eventually("the store decides", func() bool {
+		resp := e.get("/search", "")
+		return resp.StatusCode == http.StatusOK && resp.Header.Get("x-ratelimit-limit") != ""
+	})
+	redis.Stop()
+	defer redis.Continue()
+	e.eventually("the failure mode decides", func() bool { return e.get("/search", "").StatusCode == http.StatusTooManyRequests })
+}
+
 // Each example has the filter wait for longer than the default --store-budget of 20 ms, and
 // the 20 ms more that an answer may take on a busy machine.
 func TestExamplesOfEnvoyWaitLongerThanTheStore(t *testing.T) {

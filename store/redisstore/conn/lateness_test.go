@@ -29,7 +29,7 @@ func bubble(t *testing.T, budget time.Duration) *Server {
 }
 
 // A Take waits for its budget, and for the grace too where an answer is there that has
-// not been read, but never for longer than its caller.
+// not been read, but never until its caller leaves: a share of the time is kept for the answer.
 func TestPatience(t *testing.T) {
 	const ms = time.Millisecond
 	for name, c := range map[string]struct {
@@ -41,8 +41,10 @@ func TestPatience(t *testing.T) {
 		"an answer lies there":            {budget: 20 * ms, unread: true, want: 40 * ms},
 		"the grace is no longer than":     {budget: 250 * ms, unread: true, want: 270 * ms},
 		"the grace of a short budget":     {budget: 5 * ms, unread: true, want: 10 * ms},
-		"a caller who leaves early":       {budget: 20 * ms, caller: 10 * ms, unread: true, want: 10 * ms},
-		"a caller who leaves in between":  {budget: 20 * ms, caller: 27 * ms, unread: true, want: 27 * ms},
+		"a caller who leaves early":       {budget: 20 * ms, caller: 8 * ms, want: 6 * ms},
+		"early, an answer lies there":     {budget: 20 * ms, caller: 8 * ms, unread: true, want: 6 * ms},
+		"a caller who leaves with it":     {budget: 20 * ms, caller: 20 * ms, want: 15 * ms},
+		"a caller who leaves in between":  {budget: 20 * ms, caller: 27 * ms, unread: true, want: 22 * ms},
 		"a caller who waits for a minute": {budget: 20 * ms, caller: time.Minute, want: 20 * ms},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +64,7 @@ func TestPatience(t *testing.T) {
 				if c.unread {
 					s.link.current.Load().conn.waiting.Store(false)
 				}
-				if d, _ := p.Deadline(); d.Sub(began) > c.budget {
+				if d, _ := p.Deadline(); d.Sub(began) != min(c.budget, c.want) {
 					t.Errorf("scripts hear a deadline after %v", d.Sub(began))
 				}
 				<-p.Done()

@@ -106,9 +106,8 @@ type Options struct {
 	// up to MaxPrefix letters, digits and ":._-/": nothing that patterns of ACLs give
 	// a meaning to, and no brace, because in a cluster the store adds hash tags.
 	Prefix string
-	// Budget bounds a Take: it has ended by then, whatever Redis does. A
-	// shorter deadline of the caller's context counts instead. 0 means
-	// DefaultBudget.
+	// Budget bounds a Take: it has ended by then, whatever Redis does, or before a shorter
+	// deadline of the caller's context, by store.AnswerBy. 0 means DefaultBudget.
 	Budget time.Duration
 	// DialTimeout bounds one attempt to connect; 0 means the longest of DefaultDialTimeout,
 	// the Budget, and six times the Budget up to 5 s.

@@ -7,21 +7,23 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/sleep"
+	"github.com/headgate/headgate/store"
 )
 
 // maxGrace bounds how long after the budget a Take waits for an answer that this process
 // is itself late in hearing. The budget bounds it too: a decision takes at most twice as
-// long as it may, and never longer than its caller's own deadline.
+// long as it may, and never until its caller's own deadline: see store.AnswerBy.
 const maxGrace = 20 * time.Millisecond
 
 // graceOf returns the grace of a budget.
 func graceOf(budget time.Duration) time.Duration { return min(budget, maxGrace) }
 
-// Patience is the context of a Take. It ends with its budget, or with its caller's
-// context. When the budget is over, and only then, it looks whether an answer is there
-// that has not been read, or whether it is itself late; then it goes on for the grace.
+// Patience is the context of a Take. It ends with its budget, or before its caller's
+// context does, so that there is time to answer (store.AnswerBy). When that time is over,
+// and only then, it looks whether an answer is there that has not been read, or whether it is
+// itself late; then it goes on for the grace, where its caller has the time.
 //
-// Its Deadline is the end of the budget, whatever comes after: that is what the script
+// Its Deadline is the end without the grace, whatever comes after: that is what the script
 // is told, so nothing is charged later than that.
 //
 // It is a child of its caller's context only for who asks for Done: to enter it there and
@@ -57,12 +59,12 @@ func (a *alarm) ring() { a.of.expire() }
 func NewPatience(ctx context.Context, l *Lateness, now time.Time, budget time.Duration) *Patience {
 	p := &Patience{Context: ctx, late: l, deadline: now.Add(budget)}
 	p.last = p.deadline.Add(graceOf(budget))
-	if d, ok := ctx.Deadline(); ok {
-		if d.Before(p.deadline) {
-			p.deadline = d
+	if by, ok := store.AnswerBy(ctx, now); ok {
+		if by.Before(p.deadline) {
+			p.deadline = by
 		}
-		if d.Before(p.last) {
-			p.last = d
+		if by.Before(p.last) {
+			p.last = by
 		}
 	}
 	p.mu.Lock()
@@ -165,7 +167,7 @@ func (p *Patience) CallerThere() bool {
 	return p.Err() == nil
 }
 
-// Deadline implements context.Context: the end of the budget, without the grace.
+// Deadline implements context.Context: the end without the grace.
 func (p *Patience) Deadline() (time.Time, bool) { return p.deadline, true }
 
 // Last returns when p ends at the latest.

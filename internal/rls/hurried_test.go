@@ -1,0 +1,104 @@
+package rls
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/testrules"
+	"github.com/headgate/headgate/store/breaker"
+	"github.com/headgate/headgate/store/memcachestore"
+)
+
+// pipes is a listener to which connections are made by dial.
+type pipes struct {
+	waiting chan net.Conn
+	closed  chan struct{}
+	once    sync.Once
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.waiting:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+
+func (p *pipes) dial(context.Context, string) (net.Conn, error) {
+	here, there := net.Pipe()
+	p.waiting <- there
+	return here, nil
+}
+
+// hanging makes connections to a server that reads what it is asked and never answers.
+func hanging(memcachestore.Dialer) memcachestore.Dialer {
+	return func(context.Context, string, string) (net.Conn, error) {
+		here, there := net.Pipe()
+		go io.Copy(io.Discard, there)
+		return here, nil
+	}
+}
+
+// While the store hangs, a caller who waits no longer than the store may take, or for less, gets
+// the answer by the failure mode, and not DEADLINE_EXCEEDED: from the first call on, also where no
+// breaker ever opens. In a bubble no machine is late.
+func TestWhoHasLittleTimeIsAnswered(t *testing.T) { overEach(t, testWhoHasLittleTimeIsAnswered) }
+
+func testWhoHasLittleTimeIsAnswered(t *testing.T, own bool) {
+	synctest.Test(t, func(t *testing.T) {
+		o := memcachestore.Options{Servers: []string{"hangs:1"}, Via: hanging, Breaker: breaker.Options{Failures: 1000, Ratio: 1}}
+		store, err := memcachestore.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		limiter, err := headgate.New(headgate.Options{Store: store, Rules: testrules.Load(t,
+			"domain: d\ndescriptors:\n- {key: closed, failure_mode: closed, rate_limit: {unit: day, requests_per_unit: 5}}\n"+
+				"- {key: open, failure_mode: open_unbounded, rate_limit: {unit: day, requests_per_unit: 5}}\n")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &pipes{waiting: make(chan net.Conn), closed: make(chan struct{})}
+		ctx, stop := context.WithCancel(context.Background())
+		served := make(chan error, 1)
+		go func() { served <- NewServer(Options{Own: own, Checker: limiter}).Serve(ctx, l) }()
+		conn, err := grpc.NewClient("passthrough:///pipe", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(l.dial))
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := rlsv3.NewRateLimitServiceClient(conn)
+		for _, wait := range []time.Duration{time.Millisecond, 10 * time.Millisecond, memcachestore.DefaultBudget, 23 * time.Millisecond, time.Second} {
+			for key, want := range map[string]rlsv3.RateLimitResponse_Code{"closed": over, "open": ok} {
+				hurried, cancel := context.WithTimeout(t.Context(), wait)
+				answer, err := client.ShouldRateLimit(hurried, request("d", entries(key, "x")), grpc.WaitForReady(true))
+				if err != nil || answer.OverallCode != want {
+					t.Errorf("who waits %v: %v %v, want %v", wait, answer, err, want)
+				}
+				cancel()
+			}
+		}
+		conn.Close()
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
