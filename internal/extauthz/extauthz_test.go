@@ -18,9 +18,11 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/extauthz"
 	"github.com/headgate/headgate/internal/forwardauth"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/internal/refusals"
 )
 
 // authorizer notes what it is asked and answers as it is told.
@@ -199,6 +201,61 @@ func TestMalformedIsDenied(t *testing.T) {
 		if resp.GetDeniedResponse() == nil || !errors.Is(a.refused, forwardauth.ErrMalformed) || a.original != nil {
 			t.Errorf("%s: %v, %v", name, resp, a.refused)
 		}
+	}
+}
+
+// contextKey is the key of a value that only the context of one call has.
+type contextKey struct{}
+
+// TestContextOfTheCall: a decision ends with its call, of which Envoy says how long it waits.
+func TestContextOfTheCall(t *testing.T) {
+	a := &authorizer{reply: allowed()}
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), contextKey{}, "this call"))
+	if _, err := service(a).Check(ctx, question()); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.original.Context(); got.Value(contextKey{}) != "this call" || got.Err() != nil {
+		t.Errorf("%v, %v", got.Value(contextKey{}), got.Err())
+	}
+	if cancel(); a.original.Context().Err() == nil {
+		t.Error("the decision goes on after the end of its call")
+	}
+}
+
+// entered lets in whom only Options.Enter knows.
+type entered struct{ authorizer }
+
+func (*entered) Admit(_ string, enter func() error) error {
+	if enter == nil {
+		return errors.New("no peer")
+	}
+	return enter()
+}
+
+// TestWhoEnters: who is no peer is asked who he is by the context of his call, and hears whether a
+// credential would help.
+func TestWhoEnters(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want codes.Code
+	}{
+		"known": {nil, codes.OK}, "unknown": {&callers.Refused{Reason: refusals.UnknownToken}, codes.Unauthenticated},
+		"wrong scope": {&callers.Refused{Reason: refusals.WrongScope}, codes.PermissionDenied},
+	} {
+		ctx, by := context.WithValue(t.Context(), contextKey{}, name), any(nil)
+		s := extauthz.New(&entered{authorizer{reply: allowed()}}, extauthz.Options{
+			Enter: func(ctx context.Context) error {
+				by = ctx.Value(contextKey{})
+				return c.err
+			},
+			OnPanic: func(cause any, _ []byte) { panic(cause) },
+		})
+		if _, err := s.Check(ctx, question()); status.Code(err) != c.want || by != name {
+			t.Errorf("%s: %v, asked about the call of %v", name, err, by)
+		}
+	}
+	if _, err := service(&entered{}).Check(t.Context(), question()); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("nobody else is let in: %v", err)
 	}
 }
 

@@ -205,6 +205,44 @@ descriptors:
 	}
 }
 
+// TestNothingLimitedHidesNothing: what nothing limits passes, and still a client cannot send itself
+// what rules tell the service behind.
+func TestNothingLimitedHidesNothing(t *testing.T) {
+	const soft = "domain: edge\ndescriptors: [{key: remote_address, rate_limit: {unit: hour, requests_per_unit: 10}, soft_limit: {at: 20%, action: degrade, header: X-Degraded, value: \"1\"}}]\n"
+	preflight := recorded(t, "envoy")
+	preflight.Method = http.MethodOptions
+	preflight.Header.Set("Origin", "https://elsewhere.example")
+	preflight.Header.Set("Access-Control-Request-Method", "POST")
+	for name, c := range map[string]struct {
+		setup setup
+		r     *http.Request
+	}{
+		"preflight": {setup{rules: soft}, preflight}, "nobody is told apart": {setup{rules: soft, extractor: strict(t)}, recorded(t, "envoy")},
+	} {
+		h := c.setup.make(t)
+		w := ask(h, c.r)
+		if got := field(w.Header(), "X-Envoy-Auth-Headers-To-Remove"); w.Code != http.StatusOK || got != "X-Degraded" || h.Stats().Skipped != 1 {
+			t.Errorf("%s: status %d, Envoy is told to remove %q, %+v", name, w.Code, got, h.Stats())
+		}
+	}
+}
+
+// TestFieldsOfTwoSpellings: a field that is told is not removed, however another rule spells it.
+func TestFieldsOfTwoSpellings(t *testing.T) {
+	const soft = `domain: edge
+descriptors:
+  - key: remote_address
+    rate_limit: {name: a, unit: hour, requests_per_unit: 10}
+    soft_limit: {at: 10%, action: degrade, header: X-Degraded, value: "1"}
+    descriptors:
+      - {key: route, value: /transfer, rate_limit: {name: b, unit: hour, requests_per_unit: 10}, soft_limit: {at: 10%, action: degrade, header: x-degraded, value: "1"}}
+`
+	w := ask(setup{rules: soft}.make(t), recorded(t, "envoy"))
+	if told, removed := w.Header().Get("X-Degraded"), w.Header().Get("X-Envoy-Auth-Headers-To-Remove"); told != "1" || removed != "" {
+		t.Errorf("X-Degraded is %q, and Envoy is told to remove %q", told, removed)
+	}
+}
+
 func TestDomains(t *testing.T) {
 	const second = "\n---\ndomain: other\ndescriptors: [{key: remote_address, rate_limit: {name: other, unit: hour, requests_per_unit: 9}}]\n"
 	for _, tt := range []struct {
@@ -282,7 +320,7 @@ func TestNotDecided(t *testing.T) {
 	}{
 		{"two credentials", setup{extractor: strict(t)}, []string{"a", "b"}, 401},
 		{"nobody asks", setup{extractor: strict(t)}, nil, 200},
-		{"malformed descriptor", setup{checker: failing{headgate.ErrDescriptor}}, nil, 400},
+		{"malformed descriptor", setup{checker: failing{fmt.Errorf("%w: refused is what the client sent", headgate.ErrDescriptor)}}, nil, 400},
 		{"checker away", setup{checker: failing{errors.New("connection refused")}}, nil, 503},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -313,14 +351,20 @@ func TestRefusalsAreCounted(t *testing.T) {
 		status  int
 		refused uint64
 		retry   string
+		trouble bool // of the operator
 	}{
-		{headgate.ErrDescriptor, 400, 1, ""}, {&identity.RefusedError{Reason: identity.TokenMalformed}, 401, 1, ""},
-		{&identity.RefusedError{Reason: identity.TokenMalformed, Forbidden: true}, 403, 1, ""}, {errors.New("connection refused"), 503, 0, "1"},
+		{headgate.ErrDescriptor, 400, 1, "", true}, {&identity.RefusedError{Reason: identity.TokenMalformed}, 401, 1, "", false},
+		{&identity.RefusedError{Reason: identity.TokenMalformed, Forbidden: true}, 403, 1, "", false}, {errors.New("connection refused"), 503, 0, "1", true},
+		{&identity.RefusedError{Reason: identity.TokenNoKeys}, 503, 0, "1", true}, // the token may be good
 	} {
-		h := setup{checker: failing{tt.err}}.make(t)
+		told := false
+		h := setup{checker: failing{tt.err}, onTrouble: func(error, uint64) { told = true }}.make(t)
 		w := ask(h, recorded(t, "traefik"))
 		if got := h.Stats().Refused; w.Code != tt.status || got != tt.refused || w.Header().Get("Retry-After") != tt.retry || w.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("%v: status %d, %d refused, %v", tt.err, w.Code, got, w.Header())
+		}
+		if told != tt.trouble {
+			t.Errorf("%v: the operator is told: %v", tt.err, told)
 		}
 	}
 }

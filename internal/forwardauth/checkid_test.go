@@ -33,8 +33,10 @@ func TestF2IDs(t *testing.T) {
 	if w := ask(a, "2"); w.Code != http.StatusOK || !strings.HasPrefix(field(w.Header(), "RateLimit"), `"login";r=0`) {
 		t.Errorf("another id: %d %v", w.Code, w.Header())
 	}
-	if w := ask(a); w.Code != http.StatusTooManyRequests {
-		t.Errorf("no id: %d", w.Code)
+	for _, none := range [][]string{nil, {""}} {
+		if w := ask(a, none...); w.Code != http.StatusTooManyRequests {
+			t.Errorf("no id, %q: %d", none, w.Code)
+		}
 	}
 	if w := ask(a, "1"); w.Code != http.StatusOK {
 		t.Errorf("the first id again: %d", w.Code)
@@ -50,5 +52,16 @@ func TestF2IDs(t *testing.T) {
 		if w := ask(off, "1"); w.Code != want {
 			t.Errorf("call %d without a header for ids: %d, want %d", i, w.Code, want)
 		}
+	}
+}
+
+// TestIDsThatNobodyKeeps: a request with an id is not decided as if it had none, where its repeat
+// would be charged again.
+func TestIDsThatNobodyKeeps(t *testing.T) {
+	checker := &asked{}
+	r := recorded(t, "traefik")
+	r.Header.Set("X-Check-Id", "1")
+	if w := ask(setup{checker: checker, idHeader: "X-Check-Id"}.make(t), r); w.Code != http.StatusServiceUnavailable || len(checker.requests) > 0 {
+		t.Errorf("%d, asked %q", w.Code, checker.requests)
 	}
 }

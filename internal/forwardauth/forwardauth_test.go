@@ -277,6 +277,9 @@ func TestOnlyPeersAreAnswered(t *testing.T) {
 		if want == 403 && (!strings.Contains(w.Body.String(), "--auth-peers") || field(w.Header(), "X-RateLimit-Status") != "") {
 			t.Errorf("%q: %q, %v: it must say which setting, and not look like a denial", addr, w.Body, w.Header())
 		}
+		if want == 403 && field(w.Header(), "Cache-Control") != "no-store" {
+			t.Errorf("%q: a gateway may keep %v for those who may ask", addr, w.Header())
+		}
 		if ends := field(w.Header(), "Connection") == "close"; ends != (want == 403) {
 			t.Errorf("%q: the connection ends: %v, and only those of strangers are to", addr, ends)
 		}
@@ -344,6 +347,9 @@ func TestTargets(t *testing.T) {
 		}
 		if w.Code == 404 && !strings.Contains(w.Body.String(), "apisix, caddy, envoy, haproxy, kong, nginx, traefik") {
 			t.Errorf("%s: %q does not name the profiles", tt.uri, w.Body)
+		}
+		if w.Code == 404 && field(w.Header(), "Cache-Control") != "no-store" {
+			t.Errorf("%s: a gateway may keep %v", tt.uri, w.Header())
 		}
 	}
 }
@@ -442,6 +448,9 @@ func TestHalfClosed(t *testing.T) {
 		setup{store: c.store}.make(t).ServeHTTP(w, r)
 		if w.Code != c.want {
 			t.Errorf("%d %s, want %d", w.Code, w.Body, c.want)
+		}
+		if c.want == http.StatusServiceUnavailable && field(w.Header(), "Cache-Control") != "no-store" {
+			t.Errorf("a gateway may keep %v", w.Header())
 		}
 	}
 }

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -309,6 +312,22 @@ func TestOldClients(t *testing.T) {
 	}
 }
 
+// TestOldClientsHideNothing: Connection strikes out fields before anybody limits in HTTP/1.0 as well.
+func TestOldClientsHideNothing(t *testing.T) {
+	var seen string
+	e := front(t, http.NotFoundHandler(), Options{Wrap: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			seen = r.Header.Get("X-Api-Key")
+			next.ServeHTTP(w, r)
+		})
+	}})
+	c := e.dial()
+	c.send("GET / HTTP/1.0\nHost: h\nConnection: X-Api-Key\nX-Api-Key: victim\n\n")
+	if res := c.answer("GET"); res.StatusCode != http.StatusNotFound || seen != "" {
+		t.Errorf("%d; who limits saw the key %q, which the backend does not", res.StatusCode, seen)
+	}
+}
+
 // TestNoMediaTypeIsGuessed: an answer that names no media type reaches the client without one,
 // also after early hints, and one that names it keeps it.
 func TestNoMediaTypeIsGuessed(t *testing.T) {
@@ -416,6 +435,53 @@ func TestEndOfTheConnectionStays(t *testing.T) {
 		if got := b.answer.Get("Connection"); got != said {
 			t.Errorf("the server said %q, and the answer has %q", said, got)
 		}
+	}
+}
+
+// TestUpgradeDoesNotEndTheConnection: an answer that switches to another protocol goes on with the
+// connection, whatever is left of the body.
+func TestUpgradeDoesNotEndTheConnection(t *testing.T) {
+	b := &body{answer: http.Header{}}
+	b.close()
+	b.answered(http.StatusSwitchingProtocols)
+	if got := b.answer.Get("Connection"); got != "" {
+		t.Errorf("the answer has %q", got)
+	}
+}
+
+// TestUnreadBodiesOfHTTP2: a body that nobody has read ends a connection of HTTP/1, and none of
+// HTTP/2, which others use at the same time.
+func TestUnreadBodiesOfHTTP2(t *testing.T) {
+	p, err := New(Options{To: parse(t, "http://b:1"), Wrap: func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for major, want := range map[int]string{1: "close", 2: ""} {
+		r := httptest.NewRequest("POST", "/", strings.NewReader("body"))
+		r.ProtoMajor, r.ContentLength = major, -1
+		w := httptest.NewRecorder()
+		if p.ServeHTTP(w, r); w.Code != http.StatusTooManyRequests || w.Header().Get("Connection") != want {
+			t.Errorf("HTTP/%d: %d, Connection %q, want %q", major, w.Code, w.Header().Get("Connection"), want)
+		}
+	}
+}
+
+// TestFaultEndsAHalfBody: what the proxy answers itself does not wait for the rest of a body.
+func TestFaultEndsAHalfBody(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	p, err := New(Options{To: &url.URL{Scheme: "http", Host: closed.Addr().String()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	if p.ServeHTTP(w, httptest.NewRequest("POST", "/", strings.NewReader("of known length"))); w.Code != http.StatusBadGateway || w.Header().Get("Connection") != "close" {
+		t.Errorf("%d %v", w.Code, w.Header())
 	}
 }
 

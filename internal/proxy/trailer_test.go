@@ -15,9 +15,9 @@ func TestTrailersSayNothingOfTheClient(t *testing.T) {
 	e := front(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		got = r.Trailer
-	}), Options{Identifying: []string{"X-Api-Key"}})
+	}), Options{Identifying: []string{"X-Api-Key", "X_tenant"}})
 	bad := []string{
-		"X-Api-Key", "X_api_key", "X-Forwarded-For", "X-Forwarded-Host", "X_forwarded_for", "X-Real-Ip", "Forwarded", "Host", "Authorization", "Cookie", "Via",
+		"X-Api-Key", "X_api_key", "X_tenant", "X-Tenant", "X-Forwarded-For", "X-Forwarded-Host", "X_forwarded_for", "X-Real-Ip", "Forwarded", "Host", "Authorization", "Cookie", "Via",
 		"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authorization", "Te", "Upgrade",
 	}
 	late := ""

@@ -70,18 +70,19 @@ func TestWebsocketEchoes(t *testing.T) {
 
 // TestOtherProtocols: what was sent before the protocol was granted is not lost.
 func TestOtherProtocols(t *testing.T) {
-	e := front(t, speak("raw", repeat), Options{})
-	c := e.dial()
-	c.send("GET / HTTP/1.1\nHost: h\nConnection: upgrade\nUpgrade: raw\n\nearly")
-	if res := c.answer("GET"); res.StatusCode != 101 {
-		t.Fatalf("%d", res.StatusCode)
-	}
-	expect(t, c, "early")
-	c.send("later")
-	expect(t, c, "later")
-	c.Conn.(*net.TCPConn).CloseWrite()
-	if err := c.ended(); err != nil {
-		t.Errorf("the connection: %v", err)
+	for _, early := range []string{"e", "earlier"} {
+		e := front(t, speak("raw", repeat), Options{})
+		c := e.dial()
+		c.send("GET / HTTP/1.1\nHost: h\nConnection: upgrade\nUpgrade: raw\n\n" + early)
+		if res := c.answer("GET"); res.StatusCode != 101 {
+			t.Fatalf("%d", res.StatusCode)
+		}
+		c.send("later")
+		expect(t, c, early+"later")
+		c.Conn.(*net.TCPConn).CloseWrite()
+		if err := c.ended(); err != nil {
+			t.Errorf("the connection: %v", err)
+		}
 	}
 }
 
