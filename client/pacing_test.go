@@ -57,7 +57,7 @@ func TestPacing(t *testing.T) {
 				for range callers {
 					all.Go(func() {
 						for range requests / callers {
-							if status, err := get(t, rt, origin); status != 200 || err != nil {
+							if status, err := get(t, rt); status != 200 || err != nil {
 								t.Errorf("%d, %v", status, err)
 							}
 							time.Sleep(10 * time.Millisecond)
@@ -106,10 +106,10 @@ func TestPacingYields(t *testing.T) {
 		if wait == nil || wait.Policy != "a" || wait.Wait != time.Minute || time.Since(start) != 0 {
 			t.Errorf("%v after %v", wait, time.Since(start))
 		}
-		if _, err := get(t, rt, origin); err != nil || time.Since(start) != DefaultMaxWait {
+		if _, err := get(t, rt); err != nil || time.Since(start) != DefaultMaxWait {
 			t.Errorf("sent after %v, want %v (%v)", time.Since(start), DefaultMaxWait, err)
 		}
-		if _, err := get(t, &Transport{Base: server, PaceBelow: -1, MaxWait: -1}, origin); err != nil {
+		if _, err := get(t, &Transport{Base: server, PaceBelow: -1, MaxWait: -1}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -120,7 +120,7 @@ func TestCanceledWaitersLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &answers{answer: sequence(of(200, `RateLimit: "a";r=5;t=60`))}
 		rt := &Transport{Base: server, random: zero}
-		if _, err := get(t, rt, origin); err != nil {
+		if _, err := get(t, rt); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -148,7 +148,7 @@ func TestOtherUnits(t *testing.T) {
 RateLimit: "b";r=0;t=60`))}
 		rt, start := &Transport{Base: server}, time.Now()
 		for range 3 {
-			if _, err := get(t, rt, origin); err != nil || time.Since(start) != 0 {
+			if _, err := get(t, rt); err != nil || time.Since(start) != 0 {
 				t.Errorf("%v after %v", err, time.Since(start))
 			}
 		}

@@ -95,9 +95,10 @@ func do(t *testing.T, rt http.RoundTripper, req *http.Request) (int, error) {
 	return resp.StatusCode, nil
 }
 
-func get(t *testing.T, rt http.RoundTripper, url string) (int, error) {
+// get asks origin.
+func get(t *testing.T, rt http.RoundTripper) (int, error) {
 	t.Helper()
-	return do(t, rt, request(t, t.Context(), "GET", url, ""))
+	return do(t, rt, request(t, t.Context(), "GET", origin, ""))
 }
 
 func request(t *testing.T, ctx context.Context, method, url, body string) *http.Request {
@@ -146,7 +147,7 @@ func TestRetryWaits(t *testing.T) {
 					return reply(200, "")
 				}}
 				rt := &Transport{Base: server, random: func() float64 { return c.random }}
-				if status, err := get(t, rt, origin); status != 200 || err != nil {
+				if status, err := get(t, rt); status != 200 || err != nil {
 					t.Fatalf("%d, %v", status, err)
 				}
 				for i, want := range c.want {
@@ -219,7 +220,7 @@ func TestRetryBudget(t *testing.T) {
 		start := time.Now()
 		const requests = 1000
 		for range requests {
-			if _, err := get(t, rt, origin); err != nil {
+			if _, err := get(t, rt); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -233,7 +234,7 @@ func TestRetryBudget(t *testing.T) {
 		}
 		time.Sleep(100 * time.Second) // virtual: it earns all back
 		before := server.sent()
-		if _, err := get(t, rt, origin); err != nil || server.sent() != before+4 {
+		if _, err := get(t, rt); err != nil || server.sent() != before+4 {
 			t.Errorf("%d attempts after a pause, want 4 (%v)", server.sent()-before, err)
 		}
 	})
@@ -299,16 +300,16 @@ func TestMaxWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &answers{answer: sequence(of(503, "Retry-After: 31"), of(200, ""))}
 		rt := &Transport{Base: server, random: zero}
-		if status, err := get(t, rt, origin); status != 503 || err != nil {
+		if status, err := get(t, rt); status != 503 || err != nil {
 			t.Errorf("%d, %v; want the 503", status, err)
 		}
-		_, err := get(t, rt, origin)
+		_, err := get(t, rt)
 		var wait *WaitError
 		if !errors.As(err, &wait) || wait.Bound != MaxWaitBound || wait.Origin != "http://api.test" {
 			t.Errorf("%v, want a WaitError", err)
 		}
 		time.Sleep(2 * time.Second)
-		if status, err := get(t, rt, origin); status != 200 || err != nil || server.sent() != 2 {
+		if status, err := get(t, rt); status != 200 || err != nil || server.sent() != 2 {
 			t.Errorf("%d, %v after %d were sent", status, err, server.sent())
 		}
 	})
@@ -320,9 +321,9 @@ func TestBlockIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &answers{answer: sequence(of(429, "Retry-After: 99999999999"), of(200, ""))}
 		rt := &Transport{Base: server, random: zero}
-		_, _ = get(t, rt, origin)
+		_, _ = get(t, rt)
 		time.Sleep(24 * time.Hour)
-		if status, err := get(t, rt, origin); status != 200 || err != nil {
+		if status, err := get(t, rt); status != 200 || err != nil {
 			t.Errorf("%d, %v", status, err)
 		}
 	})
@@ -424,7 +425,7 @@ func TestDrainIsBounded(t *testing.T) {
 			}
 			return r
 		}}
-		if status, err := get(t, &Transport{Base: server}, origin); status != 200 || err != nil {
+		if status, err := get(t, &Transport{Base: server}); status != 200 || err != nil {
 			t.Fatalf("%d, %v", status, err)
 		}
 		if read.n > 2*maxDrain || server.open != 0 {
@@ -439,7 +440,7 @@ func (e *endless) Read(p []byte) (int, error) { e.n += len(p); return len(p), ni
 
 func TestErrorPasses(t *testing.T) {
 	server := &answers{answer: func(int, *http.Request) *http.Response { return nil }}
-	if _, err := get(t, &Transport{Base: server}, origin); !errors.Is(err, io.ErrUnexpectedEOF) || server.sent() != 1 {
+	if _, err := get(t, &Transport{Base: server}); !errors.Is(err, io.ErrUnexpectedEOF) || server.sent() != 1 {
 		t.Errorf("%v after %d attempts", err, server.sent())
 	}
 }
@@ -452,8 +453,8 @@ func TestEvents(t *testing.T) {
 		rt := &Transport{Base: server, random: zero, Observe: func(e Event) {
 			got = append(got, fmt.Sprintf("%s %v attempt %d status %d", e.Kind, e.Wait, e.Attempt, e.Status))
 		}}
-		_, _ = get(t, rt, origin)
-		_, _ = get(t, rt, origin)
+		_, _ = get(t, rt)
+		_, _ = get(t, rt)
 		want := []string{"retried 2s attempt 0 status 429", "gave_up 1m0s attempt 1 status 503", "refused 1m0s attempt 0 status 0"}
 		if !slices.Equal(got, want) {
 			t.Errorf("events %q, want %q", got, want)

@@ -133,16 +133,12 @@ func (f *fleet) end() {
 	f.done.Wait()
 }
 
-func (f *fleet) begin(change func(*drill.Order)) *drill.Order {
+func (f *fleet) begin() {
 	f.t.Helper()
 	o := &drill.Order{ID: "1", Fault: drill.StoreDown, LastsMS: 60_000, AbortAbove: 0.01, Actor: "ann", BeganAt: time.Now()}
-	if change != nil {
-		change(o)
-	}
 	if err := f.nodes[0].Begin(f.t.Context(), o); err != nil {
 		f.t.Fatal(err)
 	}
-	return o
 }
 
 // write puts an order that nobody has begun into the store.
@@ -175,7 +171,7 @@ func TestN6DrillBeginsEverywhereAndExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 3)
 		defer f.end()
-		f.begin(nil)
+		f.begin()
 		if err := f.nodes[1].Begin(t.Context(), f.show().Order); !errors.Is(err, drill.ErrUnderWay) {
 			t.Errorf("a second one: %v", err)
 		}
@@ -215,7 +211,7 @@ func TestN6DrillEndsWithoutContact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 2)
 		defer f.end()
-		f.begin(nil)
+		f.begin()
 		f.after(3 * time.Second)
 		f.nodes[1].own.away(true)
 		if stopped, err := f.nodes[0].Stop(t.Context(), "ben"); err != nil || !stopped {
@@ -251,7 +247,7 @@ func TestN6DrillAborts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 2)
 		defer f.end()
-		f.begin(nil)
+		f.begin()
 		f.after(3 * time.Second)
 		for range 50 {
 			f.nodes[1].Decided(nil, response(verdict.ByLocalWhole, true), time.Millisecond)
@@ -306,7 +302,7 @@ func TestN6NodesThatTakeNoPart(t *testing.T) {
 		f.nodes[0].options.Scene = nil
 		f.nodes[1].own.away(true)
 		f.nodes[2].stage.none = errors.New("nothing to cut")
-		f.begin(nil)
+		f.begin()
 		f.after(10 * time.Second)
 		if got := f.faults(); got != ",," {
 			t.Errorf("faults are %s", got)
@@ -353,7 +349,7 @@ func TestDrillOfNothingIsRefused(t *testing.T) {
 func TestN6ProcessesThatComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 1)
-		f.begin(nil)
+		f.begin()
 		f.after(3 * time.Second)
 		f.end()
 		if got := f.faults(); got != "" {
@@ -428,7 +424,7 @@ func TestOrderOfAnotherVersion(t *testing.T) {
 		if got := strings.Count(f.nodes[0].log.String(), "cannot be heard"); got != 1 {
 			t.Errorf("told %d times:\n%s", got, &f.nodes[0].log)
 		}
-		f.begin(nil)
+		f.begin()
 		f.after(2 * time.Second)
 		if f.faults() != "1" {
 			t.Error("no drill can begin after it")
@@ -450,8 +446,8 @@ func TestStoreThatIsAwayIsToldOfInADrillAlone(t *testing.T) {
 		told int
 	}{
 		"no drill":    {outage, 0},
-		"in a drill":  {func(f *fleet) { f.begin(nil); f.after(3 * time.Second); outage(f) }, 1},
-		"after one":   {func(f *fleet) { f.begin(nil); f.after(63 * time.Second); outage(f) }, 0},
+		"in a drill":  {func(f *fleet) { f.begin(); f.after(3 * time.Second); outage(f) }, 1},
+		"after one":   {func(f *fleet) { f.begin(); f.after(63 * time.Second); outage(f) }, 0},
 		"bad, before": {func(f *fleet) { outage(f); f.write(`{"id":"1","fault":"moon-down"}`); f.after(5 * time.Second) }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -508,7 +504,7 @@ func TestDrillBeginsOnceOnANode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 2)
 		defer f.end()
-		f.begin(nil)
+		f.begin()
 		f.after(3 * time.Second)
 		f.nodes[1].own.away(true)
 		for range 50 {
@@ -550,7 +546,7 @@ func TestDrillEndsWithItsOrder(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t, 2)
 				defer f.end()
-				f.begin(nil)
+				f.begin()
 				f.after(3 * time.Second)
 				if got := f.faults(); got != "1,1" {
 					t.Fatalf("faults are %s", got)

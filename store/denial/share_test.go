@@ -81,11 +81,11 @@ func (c *crew) exchange() {
 	}
 }
 
-// attack uses key up and has node denied for it often.
-func (c *crew) attack(node int, key string, l *limit.Limit) {
-	c.nodes[node].batch(hit(key, l, l.Capacity()))
+// attack uses the key k up and has the first node denied for it often.
+func (c *crew) attack() {
+	c.nodes[0].batch(hit("k", fixedDay, fixedDay.Capacity()))
 	for range shareAfter + 2 {
-		if c.nodes[node].batch(hit(key, l, 1))[0].Allowed {
+		if c.nodes[0].batch(hit("k", fixedDay, 1))[0].Allowed {
 			c.t.Fatal("a hit beyond the limit passes")
 		}
 	}
@@ -102,7 +102,7 @@ var (
 func TestD5DenialsAreShared(t *testing.T) {
 	c := newCrew(t, 2)
 	a, b := c.nodes[0], c.nodes[1]
-	c.attack(0, "k", fixedDay)
+	c.attack()
 	c.clock.advance(300 * time.Millisecond)
 	c.exchange()
 	if res := b.batch(hit("k", sameDay, 1))[0]; res.Allowed || b.inner.takes != 0 {
@@ -181,7 +181,7 @@ func TestSharedDenialsEndWithARefund(t *testing.T) {
 	for _, op := range []store.Op{store.Refund, store.Reset} {
 		for node := range 3 {
 			c := newCrew(t, 3)
-			c.attack(0, "k", fixedDay)
+			c.attack()
 			c.exchange()
 			give := store.Take{Key: []byte("k"), Limit: fixedDay, Hits: 10, Op: op}
 			c.nodes[node].batch(give)
@@ -203,7 +203,7 @@ func TestSharedDenialsEndWithARefund(t *testing.T) {
 // A node whose lease lets hits pass knows better than those that the store denies.
 func TestLeasesAreBelievedBeforeOthers(t *testing.T) {
 	c := newCrew(t, 2)
-	c.attack(0, "k", fixedDay)
+	c.attack()
 	b := c.nodes[1]
 	leases := &ahead{basis: store.OnAdvance}
 	served := New(passing{leases}, Options{Now: c.clock.now, Sharer: c.pool})
@@ -234,7 +234,7 @@ func (p passing) Take(ctx context.Context, takes []store.Take, results []store.R
 // node that dies is followed by another.
 func TestD5AttackOnAllNodes(t *testing.T) {
 	c := newCrew(t, 5)
-	c.attack(0, "k", fixedDay)
+	c.attack()
 	c.exchange()
 	asked := func() (n int) {
 		for _, node := range c.nodes {
@@ -271,7 +271,7 @@ func TestD5AttackOnAllNodes(t *testing.T) {
 // An exchange that fails, and one that speaks another language, change nothing.
 func TestExchangesMayFail(t *testing.T) {
 	c := newCrew(t, 2)
-	c.attack(0, "k", fixedDay)
+	c.attack()
 	c.exchange()
 	c.pool.fail = errors.New("away")
 	if _, err := c.nodes[1].Exchange(t.Context()); err == nil {
@@ -289,7 +289,7 @@ func TestExchangesMayFail(t *testing.T) {
 	}
 	d := newCrew(t, 2)
 	d.pool.broken = true
-	d.attack(0, "k", fixedDay)
+	d.attack()
 	d.exchange()
 	if d.nodes[1].batch(hit("k", fixedDay, 1)); d.nodes[1].inner.takes != 1 {
 		t.Error("a text of another version is believed")
@@ -308,7 +308,7 @@ func TestSharedDenialsAndTheStoresClock(t *testing.T) {
 		c := newCrew(t, 2)
 		change(c.pool)
 		began := c.clock.nanos.Load()
-		c.attack(0, "k", fixedDay)
+		c.attack()
 		c.exchange()
 		change(c.pool)
 		c.exchange()

@@ -43,9 +43,9 @@ func (a *away) Take(ctx context.Context, takes []store.Take, results []store.Res
 
 func failure(r store.Reason) error { return &store.Error{Op: "take", Store: "test", Reason: r} }
 
-func memory(t testing.TB, now func() limit.Micros) *memstore.Store {
+func memory(t testing.TB) *memstore.Store {
 	t.Helper()
-	s, err := memstore.New(memstore.Options{Now: now})
+	s, err := memstore.New(memstore.Options{Now: still})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func still() limit.Micros { return noon }
 //
 //promise:reconciled-once
 func TestNothingIsChargedTwice(t *testing.T) {
-	shared := &away{Store: memory(t, still), reason: store.Timeout}
+	shared := &away{Store: memory(t), reason: store.Timeout}
 	ledger := reconcile.New(shared, still)
 	take := &store.Take{Key: []byte("k"), Limit: hourly, Hits: 7}
 	ledger.Passed(take, failure(store.Timeout))
@@ -171,7 +171,7 @@ func (s *losing) Take(ctx context.Context, takes []store.Take, results []store.R
 
 //promise:reconciled-once
 func TestAChargeWhoseAnswerIsLost(t *testing.T) {
-	shared := &losing{away: &away{Store: memory(t, still)}}
+	shared := &losing{away: &away{Store: memory(t)}}
 	ledger := reconcile.New(shared, still)
 	ledger.Passed(&store.Take{Key: []byte("k"), Limit: hourly, Hits: 7}, failure(store.BreakerOpen))
 	ledger.Charge(t.Context())
@@ -199,7 +199,7 @@ func (p part) Take(ctx context.Context, takes []store.Take, results []store.Resu
 }
 
 func TestWhatCannotBeChargedWaits(t *testing.T) {
-	ledger := reconcile.New(part{memory(t, still)}, still)
+	ledger := reconcile.New(part{memory(t)}, still)
 	for i := range 300 {
 		for _, kind := range "ab" {
 			ledger.Passed(&store.Take{Key: fmt.Appendf(nil, "%c %d", kind, i), Limit: hourly, Hits: 2}, failure(store.BreakerOpen))
@@ -237,7 +237,7 @@ func (n named) Close() error { return nil }
 // Of several stores one may be away longer. What it is owed waits for it, and the others
 // are charged meanwhile.
 func TestEachStoreIsChargedWhenItIsBack(t *testing.T) {
-	first, home := memory(t, still), memory(t, still)
+	first, home := memory(t), memory(t)
 	stores := named{"": first}
 	ledger := reconcile.New(stores, still)
 	for i := range 150 {
@@ -264,7 +264,7 @@ func TestEachStoreIsChargedWhenItIsBack(t *testing.T) {
 }
 
 func TestWhatIsGivenBackIsNotCharged(t *testing.T) {
-	shared := &away{Store: memory(t, still), reason: store.BreakerOpen}
+	shared := &away{Store: memory(t), reason: store.BreakerOpen}
 	ledger := reconcile.New(shared, still)
 	ledger.Passed(&store.Take{Key: []byte("k"), Limit: hourly, Hits: 7}, failure(store.BreakerOpen))
 	ledger.Passed(&store.Take{Key: []byte("k"), Limit: hourly, Hits: 3, Op: store.Refund}, failure(store.BreakerOpen))
@@ -277,7 +277,7 @@ func TestWhatIsGivenBackIsNotCharged(t *testing.T) {
 }
 
 func TestSlotsAndBansAreNotReconciled(t *testing.T) {
-	ledger := reconcile.New(memory(t, still), still)
+	ledger := reconcile.New(memory(t), still)
 	for _, spec := range []limit.Spec{
 		{Algorithm: limit.Concurrency, Quota: 3, Period: time.Minute},
 		{Algorithm: limit.Ban, Quota: 3, Period: time.Minute, BanFor: time.Minute},
@@ -291,7 +291,7 @@ func TestSlotsAndBansAreNotReconciled(t *testing.T) {
 
 //promise:reconcile-bounded
 func TestTheLedgerIsBounded(t *testing.T) {
-	ledger := reconcile.New(memory(t, still), still)
+	ledger := reconcile.New(memory(t), still)
 	for i := range reconcile.MaxKeys + 10 {
 		ledger.Passed(&store.Take{Key: fmt.Append(nil, i), Limit: hourly, Hits: 2}, failure(store.BreakerOpen))
 	}
@@ -302,7 +302,7 @@ func TestTheLedgerIsBounded(t *testing.T) {
 	if s := ledger.Stats(); s.Full != 20 {
 		t.Errorf("a key that is known is refused: %+v", s)
 	}
-	long := reconcile.New(memory(t, still), still)
+	long := reconcile.New(memory(t), still)
 	for i := range 40 {
 		long.Passed(&store.Take{Key: append(make([]byte, 1<<20), byte(i)), Limit: hourly, Hits: 1}, failure(store.BreakerOpen))
 	}
@@ -335,7 +335,7 @@ func (e *ends) Take(ctx context.Context, takes []store.Take, results []store.Res
 // Run charges within a second of the store being back, and tells of it once.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shared := &ends{Store: memory(t, still)}
+		shared := &ends{Store: memory(t)}
 		ledger := reconcile.New(shared, still)
 		type told struct {
 			keys int
@@ -384,7 +384,7 @@ func (f *few) Take(ctx context.Context, takes []store.Take, results []store.Resu
 // Run tells when nothing is left, and not of a part.
 func TestRunTellsOfAllAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shared := &few{Store: memory(t, still)}
+		shared := &few{Store: memory(t)}
 		ledger := reconcile.New(shared, still)
 		var told [][2]int
 		ctx, cancel := context.WithCancel(t.Context())
@@ -416,7 +416,7 @@ func TestRunTellsOfAllAtOnce(t *testing.T) {
 // What is given back under another limit than it was let pass by is charged under that one, as
 // what is let pass is.
 func TestGivenBackUnderAnotherLimit(t *testing.T) {
-	shared := &few{Store: memory(t, still)}
+	shared := &few{Store: memory(t)}
 	ledger := reconcile.New(shared, still)
 	other := limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 2000, Period: 2 * time.Hour})
 	ledger.Passed(&store.Take{Key: []byte("k"), Limit: hourly, Hits: 7}, failure(store.BreakerOpen))

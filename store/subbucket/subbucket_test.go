@@ -103,8 +103,9 @@ func hit(key string, l *limit.Limit, hits int64) store.Take {
 	return store.Take{Key: []byte(key), Limit: l, Hits: hits, Mode: in8}
 }
 
-func op(o store.Op, key string, l *limit.Limit, hits int64) store.Take {
-	t := hit(key, l, hits)
+// op is on the bucket k under the limit fixed.
+func op(o store.Op, hits int64) store.Take {
+	t := hit("k", fixed, hits)
 	t.Op = o
 	return t
 }
@@ -194,29 +195,29 @@ func TestNever(t *testing.T) {
 func TestRefundResetCharge(t *testing.T) {
 	b := newBench(t)
 	b.one(hit("k", fixed, 100))
-	if d := b.one(op(store.Refund, "k", fixed, 40)); !d.Allowed || d.Remaining != 40 {
+	if d := b.one(op(store.Refund, 40)); !d.Allowed || d.Remaining != 40 {
 		t.Errorf("refund: %+v", d)
 	}
-	if d := b.one(op(store.Refund, "k", fixed, 0)); d.Remaining != 40 {
+	if d := b.one(op(store.Refund, 0)); d.Remaining != 40 {
 		t.Errorf("refund of nothing: %+v", d)
 	}
-	if d := b.one(op(store.Refund, "k", fixed, 1000)); d.Remaining != 100 {
+	if d := b.one(op(store.Refund, 1000)); d.Remaining != 100 {
 		t.Errorf("refund of more than was used: %+v", d)
 	}
-	if d := b.one(op(store.Refund, "k", fixed, 1)); d.Remaining != 100 {
+	if d := b.one(op(store.Refund, 1)); d.Remaining != 100 {
 		t.Errorf("refund to an unused bucket: %+v", d)
 	}
 	b.one(hit("k", fixed, 100))
-	if d := b.one(op(store.Reset, "k", fixed, 0)); d.Remaining != 100 || d.ResetAfter != 0 {
+	if d := b.one(op(store.Reset, 0)); d.Remaining != 100 || d.ResetAfter != 0 {
 		t.Errorf("reset: %+v", d)
 	}
 	for _, hits := range []int64{3, 70} {
-		b.one(op(store.Charge, "k", fixed, hits))
+		b.one(op(store.Charge, hits))
 	}
 	if d := b.one(hit("k", fixed, 0)); d.Remaining != 27 {
 		t.Errorf("after charges: %+v", d)
 	}
-	if d := b.one(op(store.Charge, "k", fixed, 800)); d.Allowed || d.Remaining != 0 || d.RetryAfter != time.Minute {
+	if d := b.one(op(store.Charge, 800)); d.Allowed || d.Remaining != 0 || d.RetryAfter != time.Minute {
 		t.Errorf("in debt: %+v", d)
 	}
 }
@@ -313,7 +314,7 @@ func TestErrors(t *testing.T) {
 	down := errors.New("down")
 	b := newBench(t)
 	b.inner.fail = func(int) error { return down }
-	for _, take := range []store.Take{hit("k", fixed, 1), hit("k", fixed, 50), hit("k", fixed, 0), op(store.Refund, "k", fixed, 1), op(store.Reset, "k", fixed, 0)} {
+	for _, take := range []store.Take{hit("k", fixed, 1), hit("k", fixed, 50), hit("k", fixed, 0), op(store.Refund, 1), op(store.Reset, 0)} {
 		if r := b.batch(take)[0]; r.Err != down {
 			t.Errorf("%+v: %+v", take, r)
 		}
@@ -352,7 +353,7 @@ func TestTriesAreBounded(t *testing.T) {
 	b.inner.then = func(call int) {
 		peekLast = !peekLast
 		var r [1]store.Result
-		takes := []store.Take{op(store.Refund, "k", fixed, 1)}
+		takes := []store.Take{op(store.Refund, 1)}
 		if !peekLast { // the peeks have seen a hit that is gone when it is asked for
 			takes[0] = hit("k", fixed, 1)
 		}
