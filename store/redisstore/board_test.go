@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,25 +22,14 @@ func TestBoardConformance(t *testing.T) { storetest.RunBoard(t, openClocked) }
 
 func TestBoardInACluster(t *testing.T) {
 	servers := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true})
-	storetest.RunBoard(t, func(t *testing.T) storetest.Harness {
-		for _, node := range servers.Nodes {
-			node.MustDo("FLUSHALL")
-		}
-		s := open(t, clusterOptions(servers))
-		var now atomic.Int64
-		setClock(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
-		return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
-	})
+	storetest.RunBoard(t, func(t *testing.T) storetest.Harness { return clocked(t, openEmptied(t, servers)) })
 }
 
 func TestBoardWithSentinels(t *testing.T) {
 	servers := testserver.Sentinel(t, testserver.SentinelConfig{})
 	storetest.RunBoard(t, func(t *testing.T) storetest.Harness {
 		servers.Primary().MustDo("FLUSHALL")
-		s := open(t, sentinelOptions(servers))
-		var now atomic.Int64
-		s.clock = func() limit.Micros { return limit.Micros(now.Load()) }
-		return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
+		return clocked(t, open(t, sentinelOptions(servers)))
 	})
 }
 

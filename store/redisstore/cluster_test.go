@@ -91,14 +91,11 @@ func TestClusterConformance(t *testing.T) {
 	servers := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true})
 	tag := 0
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
-		for _, node := range servers.Nodes {
-			node.MustDo("FLUSHALL")
-		}
 		tag = (tag + 41) % tagCount
-		s := open(t, clusterOptions(servers))
-		var now atomic.Int64
-		setWorld(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
-		return storetest.Harness{Store: oneTag{s, tag}, SetNow: func(m limit.Micros) { now.Store(int64(m)) }, Forgets: true}
+		s := openEmptied(t, servers)
+		h := inWorld(t, s)
+		h.Store = oneTag{s, tag}
+		return h
 	})
 }
 

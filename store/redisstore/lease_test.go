@@ -25,9 +25,29 @@ import (
 // openClocked opens a store on a Redis of its own whose clock the test sets. It packs counters.
 func openClocked(t *testing.T) storetest.Harness {
 	s, _ := openRedis(t)
+	return inWorld(t, s)
+}
+
+// clocked is s by a clock that the test sets, see setClock.
+func clocked(t *testing.T, s *Store) storetest.Harness {
+	var now atomic.Int64
+	setClock(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
+	return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
+}
+
+// inWorld is s by a clock that the test sets and by which its buckets end too, see setWorld.
+func inWorld(t *testing.T, s *Store) storetest.Harness {
 	var now atomic.Int64
 	setWorld(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
 	return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }, Forgets: true}
+}
+
+// openEmptied opens a store on a cluster without the keys of earlier ones.
+func openEmptied(t *testing.T, servers *testserver.ClusterServers) *Store {
+	for _, node := range servers.Nodes {
+		node.MustDo("FLUSHALL")
+	}
+	return open(t, clusterOptions(servers))
 }
 
 func TestLeaseConformance(t *testing.T) {
@@ -38,9 +58,7 @@ func TestLeaseConformance(t *testing.T) {
 		storetest.RunLeases(t, func(t *testing.T) storetest.Harness {
 			s, _ := openRedis(t)
 			s.packs.Store(false)
-			var now atomic.Int64
-			setClock(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
-			return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
+			return clocked(t, s)
 		})
 	})
 }
@@ -63,14 +81,11 @@ func TestLeasesInACluster(t *testing.T) {
 	servers := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true})
 	tag := 0
 	openTag := func(t *testing.T) storetest.Harness {
-		for _, node := range servers.Nodes {
-			node.MustDo("FLUSHALL")
-		}
 		tag = (tag + 41) % tagCount
-		s := open(t, clusterOptions(servers))
-		var now atomic.Int64
-		setWorld(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
-		return storetest.Harness{Store: oneTagLeases{oneTag{s, tag}}, SetNow: func(m limit.Micros) { now.Store(int64(m)) }, Forgets: true}
+		s := openEmptied(t, servers)
+		h := inWorld(t, s)
+		h.Store = oneTagLeases{oneTag{s, tag}}
+		return h
 	}
 	storetest.RunLeases(t, openTag)
 	storetest.RunRoster(t, openTag)

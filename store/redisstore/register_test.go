@@ -3,13 +3,11 @@ package redisstore
 import (
 	"regexp"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/headgate/headgate/internal/resp"
 	"github.com/headgate/headgate/internal/testserver"
-	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
 	"github.com/headgate/headgate/store/storetest"
@@ -19,15 +17,7 @@ func TestRegisterConformance(t *testing.T) { storetest.RunRegister(t, openClocke
 
 func TestRegisterInACluster(t *testing.T) {
 	servers := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true})
-	storetest.RunRegister(t, func(t *testing.T) storetest.Harness {
-		for _, node := range servers.Nodes {
-			node.MustDo("FLUSHALL")
-		}
-		s := open(t, clusterOptions(servers))
-		var now atomic.Int64
-		s.clock = func() limit.Micros { return limit.Micros(now.Load()) }
-		return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
-	})
+	storetest.RunRegister(t, func(t *testing.T) storetest.Harness { return clocked(t, openEmptied(t, servers)) })
 }
 
 // What is no register is an error, and nothing that anybody would obey.

@@ -4,14 +4,12 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/internal/testserver"
-	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/storetest"
 )
@@ -34,10 +32,7 @@ func TestSentinelConformance(t *testing.T) {
 	servers := testserver.Sentinel(t, testserver.SentinelConfig{})
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
 		servers.Primary().MustDo("FLUSHALL")
-		s := open(t, sentinelOptions(servers))
-		var now atomic.Int64
-		setWorld(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
-		return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }, Forgets: true}
+		return inWorld(t, open(t, sentinelOptions(servers)))
 	})
 }
 

@@ -6,13 +6,11 @@ import (
 	"net"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
-	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
 	"github.com/headgate/headgate/store/storetest"
@@ -22,15 +20,7 @@ func TestSwapConformance(t *testing.T) { storetest.RunSwaps(t, openClocked) }
 
 func TestSwapInACluster(t *testing.T) {
 	servers := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true})
-	storetest.RunSwaps(t, func(t *testing.T) storetest.Harness {
-		for _, node := range servers.Nodes {
-			node.MustDo("FLUSHALL")
-		}
-		s := open(t, clusterOptions(servers))
-		var now atomic.Int64
-		setClock(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
-		return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
-	})
+	storetest.RunSwaps(t, func(t *testing.T) storetest.Harness { return clocked(t, openEmptied(t, servers)) })
 }
 
 // A batch of many values, over all shards of a cluster, is answered value by value. What is

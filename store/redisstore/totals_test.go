@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,14 +34,10 @@ func testTotals(t *testing.T, program string, packs bool) {
 	storetest.RunTotals(t, func(t *testing.T) storetest.Harness {
 		s := openURL(t, testserver.Redis(t, testserver.RedisConfig{Program: program}).URL())
 		s.packs.Store(packs)
-		var now atomic.Int64
-		clock := func() limit.Micros { return limit.Micros(now.Load()) }
 		if packs {
-			setWorld(t, s, clock)
-		} else {
-			setClock(t, s, clock)
+			return inWorld(t, s)
 		}
-		return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }, Forgets: packs}
+		return clocked(t, s)
 	})
 }
 
