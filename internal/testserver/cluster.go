@@ -182,7 +182,7 @@ func (c *ClusterServers) WaitHealthy() {
 func (c *ClusterServers) agreed() error {
 	var first []slotRange
 	for _, node := range c.Nodes {
-		if !node.Alive() {
+		if !node.alive() {
 			continue
 		}
 		view, err := slotRanges(node)
@@ -245,7 +245,7 @@ func (c *ClusterServers) node(addr string) *RedisServer {
 func (c *ClusterServers) slotOwner(slot int) (*RedisServer, error) {
 	var owner *RedisServer
 	for _, node := range c.Nodes {
-		if !node.Alive() {
+		if !node.alive() {
 			continue
 		}
 		view, err := slotRanges(node)
@@ -316,7 +316,7 @@ func (c *ClusterServers) KillPrimary(i int) *RedisServer {
 func (c *ClusterServers) Failovers() int {
 	n := 0
 	for _, node := range c.Nodes {
-		n += node.Said("Failover election won")
+		n += node.said("Failover election won")
 	}
 	return n
 }
@@ -379,7 +379,7 @@ func (m *SlotMove) Finish() {
 	m.to.MustDo("CLUSTER", "SETSLOT", slot, "NODE", id)
 	m.from.MustDo("CLUSTER", "SETSLOT", slot, "NODE", id)
 	for _, node := range m.cluster.Nodes {
-		if node.Alive() && node != m.to && node != m.from && node.isPrimary() == nil {
+		if node.alive() && node != m.to && node != m.from && node.isPrimary() == nil {
 			node.MustDo("CLUSTER", "SETSLOT", slot, "NODE", id)
 		}
 	}

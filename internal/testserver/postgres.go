@@ -76,7 +76,7 @@ func PostgresDatabase(t testing.TB) (dsn string) {
 		s.t = t
 		s.Exec(fmt.Sprintf("DROP DATABASE %q WITH (FORCE)", name))
 	})
-	return s.Database(name)
+	return s.database(name)
 }
 
 // pristine has the files of a server that was never started. To make them takes longer than
@@ -295,7 +295,7 @@ func (s *PostgresServer) Exec(statements ...string) {
 }
 
 // Database makes another empty database on the server and returns its DSN.
-func (s *PostgresServer) Database(name string) string {
+func (s *PostgresServer) database(name string) string {
 	s.t.Helper()
 	s.Exec(fmt.Sprintf("CREATE DATABASE %q", name))
 	return strings.Replace(s.DSN, "/postgres?", "/"+name+"?", 1)

@@ -42,9 +42,6 @@ type RedisConfig struct {
 	MaxMemory string
 	// ReplicaOf makes this server a replica of that one.
 	ReplicaOf *RedisServer
-	// Dir is the working folder; empty means a new one of the test. Files in
-	// it (dump.rdb) are loaded at start.
-	Dir string
 	// AnswersLoading has Redis wait for a server that answers, even when the
 	// answer is that it is still loading.
 	AnswersLoading bool
@@ -97,12 +94,8 @@ func Redis(t testing.TB, cfg RedisConfig) *RedisServer {
 // what it names.
 func (s *RedisServer) arguments() []string {
 	s.t.Helper()
-	dir := s.cfg.Dir
-	if dir == "" {
-		dir = s.t.TempDir()
-	}
 	args := []string{
-		"--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", dir,
+		"--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", s.t.TempDir(),
 		"--bind", "127.0.0.1", "--enable-debug-command", "yes", "--loglevel", "warning",
 	}
 	if s.cfg.Unix || s.cfg.NoTCP {
@@ -233,9 +226,9 @@ func (s *RedisServer) Kill() {
 	s.proc = nil
 }
 
-// Said returns how often the server has written text to its log, before it was
+// said returns how often the server has written text to its log, before it was
 // restarted too, as far as that is kept.
-func (s *RedisServer) Said(text string) int {
+func (s *RedisServer) said(text string) int {
 	n := strings.Count(s.past.String(), text)
 	if s.proc != nil {
 		n += strings.Count(s.proc.Output(), text)
@@ -285,16 +278,16 @@ func (s *RedisServer) AwaitReplica(replica *RedisServer) {
 // Restart starts a killed server again on the same addresses.
 func (s *RedisServer) Restart() { restart(s.t, "redis-server", s.Kill, s.start) }
 
-// RestartAsReplica starts a killed server again on the same addresses, as a
+// restartAsReplica starts a killed server again on the same addresses, as a
 // replica of primary.
-func (s *RedisServer) RestartAsReplica(primary *RedisServer) {
+func (s *RedisServer) restartAsReplica(primary *RedisServer) {
 	s.t.Helper()
 	s.cfg.ReplicaOf = primary
 	s.Restart()
 }
 
-// Alive reports whether the process runs; a frozen one does.
-func (s *RedisServer) Alive() bool { return s.proc != nil }
+// alive reports whether the process runs; a frozen one does.
+func (s *RedisServer) alive() bool { return s.proc != nil }
 
 // Stop freezes the server with SIGSTOP: connections stay, nothing is answered.
 func (s *RedisServer) Stop() { s.signal(syscall.SIGSTOP) }

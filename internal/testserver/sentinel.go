@@ -37,8 +37,6 @@ type SentinelConfig struct {
 	// Quick has the sentinels talk to each other and to the servers several times
 	// as often as they do by default, so that they agree sooner.
 	Quick bool
-	// Args are further arguments of the Redis servers.
-	Args []string
 }
 
 // SentinelServers are Redis servers that sentinels watch. Its methods are for
@@ -80,7 +78,7 @@ func Sentinel(t testing.TB, cfg SentinelConfig) *SentinelServers {
 	// them might ask.
 	node := RedisConfig{
 		Password: cfg.Password, TLS: cfg.TLS, Certificates: s.Certificates,
-		Args: append([]string{"--repl-diskless-sync-delay", "0", "--repl-timeout", "5"}, cfg.Args...),
+		Args: []string{"--repl-diskless-sync-delay", "0", "--repl-timeout", "5"},
 	}
 	for range 1 + cfg.Replicas {
 		s.Nodes = append(s.Nodes, Redis(t, node))
@@ -282,7 +280,7 @@ func (s *SentinelServers) WaitForPrimary(not *RedisServer) *RedisServer {
 // and waits until it has copied it and the sentinels could promote it.
 func (s *SentinelServers) Restart(node *RedisServer) {
 	s.t.Helper()
-	node.RestartAsReplica(s.WaitForPrimary(node))
+	node.restartAsReplica(s.WaitForPrimary(node))
 	eventually.Nil(s.t, "replicate again", node.linked)
 	eventually.Nil(s.t, "sentinels see the replica", func() error { return s.usable(node) })
 }
@@ -290,7 +288,7 @@ func (s *SentinelServers) Restart(node *RedisServer) {
 // usable says why the sentinels would not promote a replica.
 func (s *SentinelServers) usable(node *RedisServer) error {
 	for _, sentinel := range s.sentinels {
-		if !sentinel.Alive() {
+		if !sentinel.alive() {
 			continue
 		}
 		answer, err := sentinel.Do("SENTINEL", "REPLICAS", s.Name)
@@ -362,7 +360,7 @@ func (s *SentinelServers) WaitForReplica(node *RedisServer) {
 func (s *SentinelServers) Failovers() int {
 	most := 0
 	for _, sentinel := range s.sentinels {
-		most = max(most, sentinel.Said("+switch-master"))
+		most = max(most, sentinel.said("+switch-master"))
 	}
 	return most
 }
