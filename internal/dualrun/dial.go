@@ -14,8 +14,8 @@ import (
 	files "github.com/headgate/headgate/internal/credentials"
 )
 
-// ErrURL is a URL that names no rate limit service.
-var ErrURL = errors.New("not the URL of a rate limit service; hint: grpc://host:8081, or grpcs://host:8081?ca=/path")
+// errURL is a URL that names no rate limit service.
+var errURL = errors.New("not the URL of a rate limit service; hint: grpc://host:8081, or grpcs://host:8081?ca=/path")
 
 // Dial returns a connection to the service that a URL names: grpc://host:port in plain text,
 // grpcs://host:port by TLS, with the parameters ca, cert, key, server_name and min_tls. It
@@ -23,7 +23,7 @@ var ErrURL = errors.New("not the URL of a rate limit service; hint: grpc://host:
 func Dial(text string) (conn *grpc.ClientConn, name string, err error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.Port() == "" || u.Path != "" && u.Path != "/" {
-		return nil, "", ErrURL
+		return nil, "", errURL
 	}
 	values := u.Query()
 	params, err := files.Take(values, "")
@@ -51,7 +51,7 @@ func Dial(text string) (conn *grpc.ClientConn, name string, err error) {
 		}
 		over = credentials.NewTLS(config)
 	default:
-		return nil, "", ErrURL
+		return nil, "", errURL
 	}
 	// Callers of the old service itself connect as soon as it is back, so it is not left alone for
 	// longer the longer it was away.

@@ -63,8 +63,8 @@ func newRaise(r *rules.Rule, key Key, node string, now time.Time) Raise {
 // cut bounds a name.
 func cut(name string) string { return strings.ToValidUTF8(name[:min(len(name), maxNode)], "") }
 
-// InForce reports whether the limit is raised at now.
-func (r *Raise) InForce(now time.Time) bool { return !now.Before(r.From) && now.Before(r.Until) }
+// inForce reports whether the limit is raised at now.
+func (r *Raise) inForce(now time.Time) bool { return !now.Before(r.From) && now.Before(r.Until) }
 
 // raises are those that are known, by their keys.
 type raises map[Key]Raise

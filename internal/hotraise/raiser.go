@@ -132,7 +132,7 @@ func (r *Raiser) List() []Raise {
 		return nil
 	}
 	now := r.o.Now()
-	return slices.DeleteFunc(r.known.Load().sorted(), func(one Raise) bool { return !one.InForce(now) })
+	return slices.DeleteFunc(r.known.Load().sorted(), func(one Raise) bool { return !one.inForce(now) })
 }
 
 // Start asks the store once: a node that starts shall not decide otherwise than the others
@@ -293,5 +293,5 @@ func Read(ctx context.Context, r store.Register, now time.Time) ([]Raise, error)
 	if err != nil {
 		return nil, fmt.Errorf("read the raises of hot keys: %w", err)
 	}
-	return slices.DeleteFunc(all.sorted(), func(one Raise) bool { return !one.InForce(now) }), nil
+	return slices.DeleteFunc(all.sorted(), func(one Raise) bool { return !one.inForce(now) }), nil
 }

@@ -7,9 +7,6 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Shells are those that Completion knows.
-func Shells() []string { return []string{"bash", "zsh", "fish"} }
-
 // Completion returns the script by which a shell completes the words of a command line:
 // commands, flags and the values of flags that take one of a few. All else is completed as
 // a name of a file.
@@ -23,7 +20,7 @@ func Completion(app *kong.Application, shell string) (string, error) {
 	case "fish":
 		return fish(app.Name, all), nil
 	}
-	return "", fmt.Errorf("completion: there is no script for %.40q; hint: one of %s", shell, strings.Join(Shells(), ", "))
+	return "", fmt.Errorf("completion: there is no script for %.40q; hint: one of bash, zsh, fish", shell)
 }
 
 // paths are the patterns by which a script walks from the program to a command.

@@ -54,7 +54,7 @@ type Asked struct {
 // Candidate, which are the rules, Tenants, Values, Window, Since, Until and Partial. What tenants
 // have of their own in the place of a rule's limits is left out. An Ask is good until the next.
 func Asks(ctx context.Context, o Options, each func(*Ask)) (*Asked, error) {
-	q := &run{o: &o, opaque: Opaque(o.Values != nil, o.Candidate)}
+	q := &run{o: &o, opaque: opaqueRules(o.Values != nil, o.Candidate)}
 	limiter, err := newLimiter(allowing{}, o.Candidate, &o, &q.now)
 	if err != nil {
 		return nil, err

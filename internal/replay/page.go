@@ -39,7 +39,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 }
 
 func (r *Report) addSummary(p *markup.Page) {
-	p.Add("<p>%d requests from %s to %s UTC, compared with %s.</p>\n", r.Requests, r.From.Format(clock), r.Until.Format(clock), r.Against())
+	p.Add("<p>%d requests from %s to %s UTC, compared with %s.</p>\n", r.Requests, r.From.Format(clock), r.Until.Format(clock), r.against())
 	p.Add(`<p><span class="big">%d</span> (%s) newly denied,`+"\n", r.NewlyDenied, percent(r.Share(r.NewlyDenied)))
 	p.Add(`<span class="big">%d</span> (%s) newly allowed, %d as before.`+"\n", r.NewlyAllowed, percent(r.Share(r.NewlyAllowed)), r.Same())
 	p.Add("Denied before: %d, after: %d.", r.DeniedBefore, r.DeniedAfter)

@@ -135,7 +135,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Top < 0 || o.Top > maxTop {
 		return nil, fmt.Errorf("replay: %d keys; hint: at most %d", o.Top, maxTop)
 	}
-	q := &run{o: &o, opaque: Opaque(o.Values != nil, o.Candidate, o.Current), tally: newTally()}
+	q := &run{o: &o, opaque: opaqueRules(o.Values != nil, o.Candidate, o.Current), tally: newTally()}
 	var err error
 	if q.candidate, err = newAsker(o.Candidate, &o, &q.now); err != nil {
 		return nil, err

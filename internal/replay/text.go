@@ -13,7 +13,7 @@ const clock = "2006-01-02 15:04:05"
 // WriteText writes r as text.
 func (r *Report) WriteText(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "%d requests from %s to %s UTC, compared with %s\n\n", r.Requests, r.From.Format(clock), r.Until.Format(clock), r.Against())
+	fmt.Fprintf(t, "%d requests from %s to %s UTC, compared with %s\n\n", r.Requests, r.From.Format(clock), r.Until.Format(clock), r.against())
 	fmt.Fprintf(t, "newly denied\t%d\t%s\t\n", r.NewlyDenied, percent(r.Share(r.NewlyDenied)))
 	fmt.Fprintf(t, "newly allowed\t%d\t%s\t\n", r.NewlyAllowed, percent(r.Share(r.NewlyAllowed)))
 	fmt.Fprintf(t, "as before\t%d\t%s\t\n", r.Same(), percent(r.Share(r.Same())))
@@ -37,8 +37,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	return t.Flush()
 }
 
-// Against says what the candidate is compared with.
-func (r *Report) Against() string {
+// against says what the candidate is compared with.
+func (r *Report) against() string {
 	if r.Recorded {
 		return "what was answered"
 	}

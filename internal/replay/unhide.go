@@ -61,11 +61,11 @@ func (v *Values) missed() bool { return v != nil && len(v.byHash) > 0 && !v.foun
 // literal reports whether a node is for one value.
 func literal(n *rules.Node) bool { return n.Match == rules.MatchValue && !n.IsPattern() }
 
-// Opaque returns the rules of sets that cannot be compared with hashed values: with a hash key those
+// opaqueRules returns the rules of sets that cannot be compared with hashed values: with a hash key those
 // that stand at or below a pattern or take their cost from an entry, and without one those too at or
 // below a value. sets may have
 // nil.
-func Opaque(hashKey bool, sets ...*rules.Set) []string {
+func opaqueRules(hashKey bool, sets ...*rules.Set) []string {
 	var opaque []string
 	for _, set := range sets {
 		if set == nil {

@@ -34,10 +34,10 @@ type Algorithm struct {
 	Spec limit.Spec // without quota and period
 }
 
-// Algorithms returns those that admit or deny at once. A leaky_queue is none of them, because
+// algorithms returns those that admit or deny at once. A leaky_queue is none of them, because
 // it lets later pass what it has no room for now; neither are concurrency and ban, which count
 // something else.
-func Algorithms() []Algorithm {
+func algorithms() []Algorithm {
 	return []Algorithm{
 		{"sliding_window", limit.Spec{Algorithm: limit.SlidingWindow}},
 		{"sub_windows", limit.Spec{Algorithm: limit.SubWindows}},
@@ -74,7 +74,7 @@ type Options struct {
 // Defaults are the options of the command without flags.
 func Defaults() Options {
 	return Options{
-		Quota: 100, Period: time.Minute, Algorithms: Algorithms(), Workloads: Workloads(),
+		Quota: 100, Period: time.Minute, Algorithms: algorithms(), Workloads: Workloads(),
 		Loads: []float64{0.2, 0.5, 0.8, 0.9, 1, 1.1, 1.5, 2, 5, 10}, Sources: 10, Periods: 100, Nodes: 1, Seed: 1,
 	}
 }

@@ -19,9 +19,9 @@ type Server struct {
 	Names []Name
 }
 
-// ErrStranger is why a certificate that an authority has signed is refused: it has none
+// errStranger is why a certificate that an authority has signed is refused: it has none
 // of the names that may come.
-var ErrStranger = errors.New("the certificate has no name that may connect")
+var errStranger = errors.New("the certificate has no name that may connect")
 
 var errNoCertificate = errors.New("tls: no certificate to serve with")
 
@@ -73,5 +73,5 @@ func admit(names []Name, shown []*x509.Certificate) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: %.200q", ErrStranger, NamesOf(shown[0]))
+	return fmt.Errorf("%w: %.200q", errStranger, NamesOf(shown[0]))
 }

@@ -84,8 +84,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// ErrBearer says what a header has in place of one token.
-var ErrBearer = errors.New("the header Authorization is not one bearer token; hint: Authorization: Bearer TOKEN")
+// errBearer says what a header has in place of one token.
+var errBearer = errors.New("the header Authorization is not one bearer token; hint: Authorization: Bearer TOKEN")
 
 // Bearer returns the token of the values of Authorization (RFC 6750, section 2.1), "" where
 // there are none. Between the scheme and the token may be several spaces.
@@ -95,7 +95,7 @@ func Bearer(values []string) (token string, err error) {
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if token = strings.TrimLeft(token, " "); len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return "", ErrBearer
+		return "", errBearer
 	}
 	return token, nil
 }

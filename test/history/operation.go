@@ -31,8 +31,8 @@ type Operation struct {
 // Span is a time in which something happened, as Call and Return of an Operation are.
 type Span struct{ Begin, End time.Duration }
 
-// ErrSeveral is for operations that are not of one bucket under one limit.
-var ErrSeveral = errors.New("the operations are not all on one key by one limit")
+// errSeveral is for operations that are not of one bucket under one limit.
+var errSeveral = errors.New("the operations are not all on one key by one limit")
 
 // ErrUntimed is for operations on a log, on slots or on a ban of which the answer is known and not the
 // instant: instants.go says why.
@@ -44,7 +44,7 @@ func suits(operations []Operation) error {
 		o := &operations[i]
 		switch l := o.Take.Limit; {
 		case string(o.Take.Key) != string(operations[0].Take.Key) || l != operations[0].Take.Limit:
-			return ErrSeveral
+			return errSeveral
 		case o.Take.Group != 0 || o.Take.DryRun:
 			return fmt.Errorf("operation %d on %q: a group or a dry run", i, o.Take.Key)
 		case o.From > o.To || o.Call > o.Return && !o.Unknown:
