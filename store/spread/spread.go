@@ -65,9 +65,6 @@ func (s *Store) Supports(l *limit.Limit) error {
 	return nil
 }
 
-// Stores returns the stores, for those who look after them.
-func (s *Store) Stores() []store.Store { return s.stores }
-
 // Close closes all stores and returns their errors.
 func (s *Store) Close() error {
 	var errs []error
