@@ -2,10 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/x509"
-	"encoding/pem"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -60,7 +56,7 @@ func TestRunProxyRefusesToStart(t *testing.T) {
 		}, "--domain: the rule files have none; hint: name the domain of the rules in the database"},
 		{"rules of snapshots without a domain", twoADay, func(s *config.Proxy) {
 			s.Rules, s.AdminURLs = "", "http://127.0.0.1:1"
-			_, s.SnapshotKeys = snapshotKeys(t)
+			_, s.SnapshotKeys = testserver.SigningKeys(t)
 		}, "--domain: the rule files have none; hint: name the domain of the rules in the database"},
 		{"rules of a control plane without a domain", twoADay, func(s *config.Proxy) { s.Rules, s.XDSServer = "", "127.0.0.1:1" }, "--domain: --xds-server has sent no rules yet; hint: name"},
 		{"bad headers", twoADay, func(s *config.Proxy) { s.Headers = "x" }, `"x"`},
@@ -121,7 +117,7 @@ func TestProxyByRulesOfSnapshots(t *testing.T) {
 	admin, token := adminSettings(t)
 	admin.Roles, admin.TenantsDir = "admin", t.TempDir()
 	s := proxyBefore(t, backend.URL, twoADay)
-	admin.SnapshotSignKey, s.SnapshotKeys = snapshotKeys(t)
+	admin.SnapshotSignKey, s.SnapshotKeys = testserver.SigningKeys(t)
 	putDocument(t, openDatabase(t, admin.Tenants.Reveal()), sqltenant.RulesDocument, "a", twoADay)
 	s.Rules, s.Domain = "", "a"
 	s.AdminURLs, s.AdminURLsToken, s.TenantsDir = "http://"+startAuth(t, admin, quiet())["admin"], filepath.Join(t.TempDir(), "token"), t.TempDir()
@@ -144,22 +140,6 @@ func TestProxyAwaitsAControlPlane(t *testing.T) {
 	if _, metrics := get(t, ops+"/metrics"); !strings.Contains(metrics, "\nheadgate_rules_xds_connected 0\n") {
 		t.Error("nothing says that the control plane is away")
 	}
-}
-
-// snapshotKeys returns the files of a key that signs snapshots and of one that verifies them.
-func snapshotKeys(t *testing.T) (sign, verify string) {
-	t.Helper()
-	public, private, err1 := ed25519.GenerateKey(nil)
-	a, err2 := x509.MarshalPKCS8PrivateKey(private)
-	b, err3 := x509.MarshalPKIXPublicKey(public)
-	if err := errors.Join(err1, err2, err3); err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	sign, verify = filepath.Join(dir, "sign.pem"), filepath.Join(dir, "verify.pem")
-	writeFile(t, sign, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: a})))
-	writeFile(t, verify, string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: b})))
-	return sign, verify
 }
 
 // TestProxyOverUnixSocket: whoever connects there counts as this machine.

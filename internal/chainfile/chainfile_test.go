@@ -2,13 +2,8 @@ package chainfile_test
 
 import (
 	"bytes"
-	"crypto/ed25519"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -27,24 +22,9 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 123456000, time.UTC)
 // keys returns one who signs, and who believes that one alone.
 func keys(t *testing.T) (*signing.Signer, *signing.Verifier) {
 	t.Helper()
-	pub, priv, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err1 := x509.MarshalPKCS8PrivateKey(priv)
-	public, err2 := x509.MarshalPKIXPublicKey(pub)
-	if err1 != nil || err2 != nil {
-		t.Fatal(err1, err2)
-	}
-	write := func(kind string, der []byte) string {
-		path := filepath.Join(t.TempDir(), "key.pem")
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	signer, err1 := signing.LoadSigner(write("PRIVATE KEY", private))
-	verifier, err2 := signing.LoadVerifier(write("PUBLIC KEY", public))
+	private, public := testserver.SigningKeys(t)
+	signer, err1 := signing.LoadSigner(private)
+	verifier, err2 := signing.LoadVerifier(public)
 	if err1 != nil || err2 != nil {
 		t.Fatal(err1, err2)
 	}

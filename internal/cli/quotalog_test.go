@@ -2,13 +2,12 @@ package cli
 
 import (
 	"bytes"
-	"crypto/ed25519"
-	"crypto/x509"
-	"encoding/pem"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/headgate/headgate/internal/testserver"
 )
 
 // keptLog is a log of changes, and what is kept of it elsewhere.
@@ -22,28 +21,9 @@ func newKeptLog(t *testing.T) *keptLog {
 	t.Helper()
 	l := &keptLog{t: t, dir: t.TempDir()}
 	l.database = "sqlite://" + filepath.Join(l.dir, "tenants.db")
-	l.sign, l.verify = l.keys("ours")
-	_, l.anotherKey = l.keys("theirs")
+	l.sign, l.verify = testserver.SigningKeys(t)
+	_, l.anotherKey = testserver.SigningKeys(t)
 	return l
-}
-
-// keys writes a private and a public key.
-func (l *keptLog) keys(name string) (private, public string) {
-	l.t.Helper()
-	pub, key, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	known, err := x509.MarshalPKIXPublicKey(pub)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return l.write(name+".sign.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))),
-		l.write(name+".verify.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: known})))
 }
 
 func (l *keptLog) write(name, text string) string {

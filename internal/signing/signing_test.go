@@ -1,34 +1,13 @@
 package signing
 
 import (
-	"crypto/ed25519"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-// pair writes a private key and its public one, and returns the paths.
-func pair(t *testing.T) (private, public string) {
-	t.Helper()
-	pub, priv, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err1 := x509.MarshalPKCS8PrivateKey(priv)
-	b, err2 := x509.MarshalPKIXPublicKey(pub)
-	if err1 != nil || err2 != nil {
-		t.Fatal(err1, err2)
-	}
-	dir := t.TempDir()
-	private, public = filepath.Join(dir, "sign.pem"), filepath.Join(dir, "verify.pem")
-	write(t, private, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: a}))
-	write(t, public, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: b}))
-	return private, public
-}
+	"github.com/headgate/headgate/internal/testserver"
+)
 
 func write(t *testing.T, path string, data []byte) {
 	t.Helper()
@@ -42,7 +21,7 @@ func TestManyKeys(t *testing.T) {
 	var text []byte
 	path := filepath.Join(t.TempDir(), "keys.pem")
 	for n := 1; n <= maxKeys+1; n++ {
-		_, public := pair(t)
+		_, public := testserver.SigningKeys(t)
 		one, err := os.ReadFile(public)
 		if err != nil {
 			t.Fatal(err)
@@ -58,8 +37,8 @@ func TestManyKeys(t *testing.T) {
 // TestSigned: a text is believed as it was signed, by a key that is listed, and in no
 // other way.
 func TestSigned(t *testing.T) {
-	private, public := pair(t)
-	_, stranger := pair(t)
+	private, public := testserver.SigningKeys(t)
+	_, stranger := testserver.SigningKeys(t)
 	signer, err := LoadSigner(private)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +89,7 @@ func TestSigned(t *testing.T) {
 
 // TestBadKeyFiles: files that hold no such keys are refused, and nothing of them is told.
 func TestBadKeyFiles(t *testing.T) {
-	private, public := pair(t)
+	private, public := testserver.SigningKeys(t)
 	large := filepath.Join(t.TempDir(), "large")
 	write(t, large, make([]byte, maxKeyFile+1))
 	for _, path := range []string{private, large, filepath.Join(t.TempDir(), "absent")} {
@@ -128,7 +107,7 @@ func TestBadKeyFiles(t *testing.T) {
 // TestShared: a key that everybody on the machine may read or change is told, and one of the
 // owner or of a group is not.
 func TestShared(t *testing.T) {
-	private, _ := pair(t)
+	private, _ := testserver.SigningKeys(t)
 	for mode, want := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: false, 0o644: true, 0o604: true, 0o602: true} {
 		if err := os.Chmod(private, mode); err != nil {
 			t.Fatal(err)

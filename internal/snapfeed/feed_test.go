@@ -3,10 +3,6 @@ package snapfeed
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -21,29 +17,11 @@ import (
 
 	"github.com/headgate/headgate/internal/accountfile"
 	"github.com/headgate/headgate/internal/signing"
+	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
-
-// keys writes a private key and its public one, and returns the paths.
-func keys(t testing.TB) (private, public string) {
-	t.Helper()
-	pub, priv, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err1 := x509.MarshalPKCS8PrivateKey(priv)
-	b, err2 := x509.MarshalPKIXPublicKey(pub)
-	if err1 != nil || err2 != nil {
-		t.Fatal(err1, err2)
-	}
-	dir := t.TempDir()
-	private, public = filepath.Join(dir, "sign.pem"), filepath.Join(dir, "verify.pem")
-	write(t, private, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: a}))
-	write(t, public, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: b}))
-	return private, public
-}
 
 func write(t testing.TB, path string, data []byte) {
 	t.Helper()
@@ -207,7 +185,7 @@ func (d *decider) tierOf(name string) string {
 // started is an admin process that publishes three accounts, and a decider that knows them.
 func started(t *testing.T) (a *admin, d *decider, public, dir string) {
 	t.Helper()
-	private, public := keys(t)
+	private, public := testserver.SigningKeys(t)
 	a, dir = newAdmin(t, private), t.TempDir()
 	d = newDecider(t, a, public, dir)
 	if err := d.poll(t.Context()); err == nil {
@@ -277,7 +255,7 @@ func TestRefused(t *testing.T) {
 	a.change(5, 6, account("a", "max"))
 	var recorded []byte
 	var header http.Header
-	stranger, _ := keys(t)
+	stranger, _ := testserver.SigningKeys(t)
 	forger, err := signing.LoadSigner(stranger)
 	if err != nil {
 		t.Fatal(err)
@@ -337,7 +315,7 @@ func TestRefused(t *testing.T) {
 // While nothing is known, and after a failure, who asks wants to know at once where it
 // stands: only then news are waited for. A failure says what the admin process says.
 func TestWaitsOnlyForNews(t *testing.T) {
-	private, public := keys(t)
+	private, public := testserver.SigningKeys(t)
 	a := newAdmin(t, private)
 	d := newDecider(t, a, public, t.TempDir())
 	if err := d.poll(t.Context()); err == nil || !strings.Contains(err.Error(), "503 Service Unavailable: \"what the database of tenants says is not known here yet") {
@@ -357,7 +335,7 @@ func TestWaitsOnlyForNews(t *testing.T) {
 // twoAdmins are two admin processes that know the same, and a decider that follows the first.
 func twoAdmins(t *testing.T) (a, b *admin, d *decider) {
 	t.Helper()
-	private, public := keys(t)
+	private, public := testserver.SigningKeys(t)
 	a, b = newAdmin(t, private), newAdmin(t, private)
 	for _, one := range []*admin{a, b} {
 		one.base(5, account("a", "pro"))
@@ -397,7 +375,7 @@ func TestBehindAndRestored(t *testing.T) {
 // Keys are exchanged: whose are believed is a list.
 func TestKeysRotate(t *testing.T) {
 	a, d, public, _ := started(t)
-	other, otherPublic := keys(t)
+	other, otherPublic := testserver.SigningKeys(t)
 	signer, err := signing.LoadSigner(other)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -184,7 +185,7 @@ func TestNewsAreNew(t *testing.T) {
 // After the database was restored, the file of accounts is of another history, also when its
 // version has come again: nobody is given it, and all get the next one.
 func TestFileOfAnotherHistory(t *testing.T) {
-	private, public := keys(t)
+	private, public := testserver.SigningKeys(t)
 	a := newAdmin(t, private)
 	a.base(5, account("a", "pro"), account("b", "free"))
 	a.says(5, "on")

@@ -2,12 +2,14 @@ package testserver
 
 import (
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"net/url"
@@ -132,6 +134,20 @@ func (c *Certificates) ClientWith(t testing.TB, certFile, keyFile string) *tls.C
 	config := c.Client()
 	config.Certificates = []tls.Certificate{pair}
 	return config
+}
+
+// SigningKeys returns the files of an Ed25519 key that signs and of the one that verifies
+// what it has signed, in a folder of their own.
+func SigningKeys(t testing.TB) (sign, verify string) {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(nil)
+	secret, err1 := x509.MarshalPKCS8PrivateKey(private)
+	known, err2 := x509.MarshalPKIXPublicKey(public)
+	if err := errors.Join(err, err1, err2); err != nil {
+		t.Fatalf("make a test key: %v", err)
+	}
+	dir := t.TempDir()
+	return writePEM(t, dir, "sign.pem", "PRIVATE KEY", secret), writePEM(t, dir, "verify.pem", "PUBLIC KEY", known)
 }
 
 // Client returns the settings of a client that trusts the authority and, with Mutual,

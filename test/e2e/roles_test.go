@@ -1,10 +1,6 @@
 package e2e
 
 import (
-	"crypto/ed25519"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +8,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -80,32 +75,13 @@ func TestSwitchesWithoutADatabase(t *testing.T) {
 	}
 }
 
-// keyPair writes a key that signs snapshots and one that verifies them.
-func keyPair(t *testing.T) (sign, verify string) {
-	t.Helper()
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err1 := x509.MarshalPKCS8PrivateKey(private)
-	b, err2 := x509.MarshalPKIXPublicKey(public)
-	dir := t.TempDir()
-	sign, verify = filepath.Join(dir, "sign.pem"), filepath.Join(dir, "verify.pem")
-	err3 := os.WriteFile(sign, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: a}), 0o600)
-	err4 := os.WriteFile(verify, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: b}), 0o600)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		t.Fatal(err)
-	}
-	return sign, verify
-}
-
 // An admin process with PostgreSQL, and deciders that have no credentials of it: a quota
 // and a switch reach them; what somebody else signs does not; they go on when the admin
 // process is gone, start again from what they have kept, and hear of a new one.
 func TestP6DecidersWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
-	sign, verify := keyPair(t)
+	sign, verify := testserver.SigningKeys(t)
 	token, lines, err := adminapi.NewToken("deciders", adminapi.Read, time.Time{})
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +152,7 @@ func TestP6DecidersWithoutTheDatabase(t *testing.T) {
 	})
 
 	// Somebody with another key is asked, and not believed.
-	other, _ := keyPair(t)
+	other, _ := testserver.SigningKeys(t)
 	y.set("tenant:acme", "--quota", "default=9/minute")
 	forger := administer(other)
 	both(func(n *node) {
