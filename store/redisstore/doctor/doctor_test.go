@@ -413,7 +413,7 @@ func TestDiagnoseFullDisk(t *testing.T) {
 	if err := os.Symlink("/dev/full", filepath.Join(dir, "appendonlydir", "appendonly.aof.1.incr.aof")); err != nil {
 		t.Fatal(err)
 	}
-	server := testserver.Redis(t, testserver.RedisConfig{Dir: dir, Args: []string{"--appendonly", "yes"}})
+	server := testserver.Redis(t, testserver.RedisConfig{Args: []string{"--dir", dir, "--appendonly", "yes"}})
 	eventually.True(t, "Redis refuses writes", func() bool {
 		_, err := server.Do("SET", "a", "b")
 		return err != nil
