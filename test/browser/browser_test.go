@@ -334,6 +334,12 @@ func TestBack(t *testing.T) {
 	newStage(t, withTenants(t)).play("back.mjs")
 }
 
+// Who types into a page and leaves it at once comes to where they go.
+func TestLeaving(t *testing.T) {
+	t.Parallel()
+	newStage(t).play("leaving.mjs")
+}
+
 // What requests have brought in keys is text on every page.
 func TestHostileKeys(t *testing.T) {
 	t.Parallel()

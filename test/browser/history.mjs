@@ -20,7 +20,7 @@ await play(async (page) => {
   // Another range is asked for, and stands in the address.
   await range.getByRole("button", { name: "7 d" }).click();
   await page.locator(".filters button[aria-pressed=true]", { hasText: "7 d" }).waitFor();
-  assert.match(page.url(), /range=7%20d$/);
+  assert.match(page.url(), /range=7\+d$/);
   await range.getByText(/in steps of 15 min$/).waitFor();
   await range.getByRole("button", { name: "1 h" }).click();
   await range.getByText(/in steps of 5\.0 s$/).waitFor();

@@ -1,6 +1,7 @@
 // Decisions as they are made, and one of them in full.
 
 import { h, put, text, attr, flags } from "./dom.js";
+import { readdress } from "./address.js";
 import { get, url } from "./api.js";
 import { copyButton, withCopy } from "./copy.js";
 import { exportButton } from "./csv.js";
@@ -113,12 +114,12 @@ function tail(root, query) {
     const now = filters();
     always.hidden = now.since === "" && now.until === "";
     const wanted = new URLSearchParams(Object.entries({ ...now, of: of.value }).filter(([, v]) => v));
+    if (!readdress("events", wanted)) return;
     t = table("Events, the latest first", of.value ? [...columns, { label: "Node" }] : columns);
     askAgain.hidden = !of.value;
     pause.hidden = Boolean(of.value);
     put(missing);
     say();
-    history.replaceState(null, "", `#/events${wanted.size ? `?${wanted}` : ""}`);
     put(holder, loading(of.value ? "events of all nodes" : "events"));
     ids = new Set();
     listed = [];

@@ -1,6 +1,7 @@
 // How a request would be decided now, and why.
 
 import { h, put } from "./dom.js";
+import { readdress } from "./address.js";
 import { post } from "./api.js";
 import { copyButton } from "./copy.js";
 import { bar, empty, failed, field, loading, panel, pill, table } from "./parts.js";
@@ -77,7 +78,7 @@ export function show(root, { query }) {
       return put(outcome, failed(error));
     }
     const wanted = new URLSearchParams([["domain", body.domain], ...body.descriptors.map((d) => ["d", format(d.entries)])]);
-    history.replaceState(null, "", `#/explain?${wanted}`);
+    readdress("explain", wanted);
     put(outcome, loading("the explanation"));
     try {
       const [e, index] = await Promise.all([post("explain", body), ruleIndex().catch(() => null)]);

@@ -1,6 +1,7 @@
 // What nodes have answered: the last hour by the second, the last week by the minute.
 
 import { h, put, text, attr, flags } from "./dom.js";
+import { readdress } from "./address.js";
 import { chart } from "./chart.js";
 import { get } from "./api.js";
 import { nodeNow } from "./live.js";
@@ -104,7 +105,7 @@ export function show(root, { query }) {
   const whole = h("button", { type: "button", hidden: true, onclick: () => go(null) }, "Whole range");
   const button = ([name, ms]) => h("button", { type: "button", onclick: () => {
     length = ms;
-    history.replaceState(null, "", `#/history?range=${encodeURIComponent(name)}`);
+    readdress("history", new URLSearchParams({ range: name }));
     go(null);
   } }, name);
   const buttons = ranges.map(button);

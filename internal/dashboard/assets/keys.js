@@ -1,6 +1,7 @@
 // The keys with the most denials and the most requests.
 
 import { h, put, text, attr, keyed } from "./dom.js";
+import { readdress } from "./address.js";
 import { get } from "./api.js";
 import { copyButton } from "./copy.js";
 import { exportButton } from "./csv.js";
@@ -67,7 +68,7 @@ export function show(root, { query, me }) {
     const wanted = new URLSearchParams();
     if (by.value !== "denied") wanted.set("by", by.value);
     if (rule.value) wanted.set("rule", rule.value);
-    history.replaceState(null, "", `#/keys${wanted.size ? `?${wanted}` : ""}`);
+    readdress("keys", wanted);
     load();
   };
   for (const control of [by, rule]) control.addEventListener("change", changed);

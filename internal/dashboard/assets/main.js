@@ -46,7 +46,7 @@ function route() {
   try {
     decoded = parts.map(decodeURIComponent);
   } catch {
-    // An address that somebody has cut off is that of the page.
+    history.replaceState(null, "", `#/${name}`); // an address that somebody has cut off is that of the page
   }
   return { found, name, parts: decoded, query: new URLSearchParams(search) };
 }

@@ -1,6 +1,7 @@
 // The settings that a process was started with.
 
 import { h, put, text } from "./dom.js";
+import { readdress } from "./address.js";
 import { get } from "./api.js";
 import { exportButton } from "./csv.js";
 import { choice, empty, failed, field, loading, panel, pill, table } from "./parts.js";
@@ -30,7 +31,7 @@ export function show(root, { query }) {
   let is = null;
   const draw = () => {
     const wanted = new URLSearchParams([["find", find.value], ["from", from.value]].filter(([, v]) => v));
-    history.replaceState(null, "", `#/settings${wanted.size ? `?${wanted}` : ""}`);
+    readdress("settings", wanted);
     const list = chosen(is.settings, find.value, from.value);
     text(said, `${count(list.length)} of ${count(is.settings.length)} settings of ${is.command}; ${count(is.settings.filter((s) => s.from !== "default").length)} are given.`);
     if (!list.length) return put(holder, empty("No such setting."));

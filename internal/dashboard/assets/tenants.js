@@ -1,6 +1,7 @@
 // Accounts of tenants: found by name or tier, with what they may use and have used.
 
 import { h, put } from "./dom.js";
+import { readdress } from "./address.js";
 import { all, get } from "./api.js";
 import { exportButton } from "./csv.js";
 import { live, on } from "./live.js";
@@ -75,7 +76,7 @@ export function show(root, { query }) {
     const wanted = new URLSearchParams();
     if (prefix.value) wanted.set("prefix", prefix.value);
     if (tier.value) wanted.set("tier", tier.value);
-    history.replaceState({ cursors }, "", `#/tenants${wanted.size ? `?${wanted}` : ""}`);
+    if (!readdress("tenants", wanted, { cursors })) return;
     try {
       const { quotas, next_cursor } = await get("quotas", { limit: page, name_prefix: prefix.value.trim(), tier: tier.value, cursor: cursors.at(-1) });
       const used = await usages(quotas.map((q) => q.name));
