@@ -126,14 +126,7 @@ func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { retu
 // is no answer.
 func TestStrangersToTheServer(t *testing.T) {
 	certs, others := testserver.NewCertificates(t), testserver.NewCertificates(t)
-	server := httptest.NewUnstartedServer(http.NotFoundHandler())
-	pair, err := tls.LoadX509KeyPair(certs.CertFile, certs.KeyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
-	server.StartTLS()
-	defer server.Close()
+	server := certs.HTTPServer(t, http.NotFoundHandler())
 	for name, c := range map[string]client.Credentials{"another authority": {CAFile: others.CAFile}, "another name": {CAFile: certs.CAFile, ServerName: "other.internal"}} {
 		far := remote(t, client.CheckerOptions{URL: server.URL, Budget: time.Minute, Credentials: c})
 		responses := make([]headgate.Response, 1)

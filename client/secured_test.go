@@ -2,10 +2,8 @@ package client
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"github.com/headgate/headgate/internal/testserver"
@@ -25,14 +23,7 @@ func (c *closing) Close() error {
 // TestStrangersAreHungUpOn: the connection to a server that is not the one that it should be is closed.
 func TestStrangersAreHungUpOn(t *testing.T) {
 	certs, others := testserver.NewCertificates(t), testserver.NewCertificates(t)
-	server := httptest.NewUnstartedServer(http.NotFoundHandler())
-	pair, err := tls.LoadX509KeyPair(certs.CertFile, certs.KeyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
-	server.StartTLS()
-	defer server.Close()
+	server := certs.HTTPServer(t, http.NotFoundHandler())
 	var made closing
 	transport := newTransport()
 	dial := transport.DialContext

@@ -6,8 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,15 +30,7 @@ func TestCutEndsTheClientsSide(t *testing.T) {
 // TestShutdownEndsIdleConnections: the backend is left at once, and not when its connections have
 // been idle for long.
 func TestShutdownEndsIdleConnections(t *testing.T) {
-	var ended atomic.Int64
-	b := httptest.NewUnstartedServer(http.NotFoundHandler())
-	b.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateClosed {
-			ended.Add(1)
-		}
-	}
-	b.Start()
-	defer b.Close()
+	b, ended := counting(t, http.NotFoundHandler(), http.StateClosed)
 	e := front(t, http.NotFoundHandler(), Options{To: parse(t, b.URL)})
 	e.proxy.transport.IdleConnTimeout = 0 // nothing else ends it
 	read(t, e.get("/"))

@@ -22,27 +22,34 @@ func TestBackendOverHTTP2(t *testing.T) {
 	}
 }
 
+// counting is a backend, and how many of its connections have come into a state.
+func counting(t *testing.T, h http.Handler, counted http.ConnState) (*httptest.Server, *atomic.Int64) {
+	t.Helper()
+	n, b := new(atomic.Int64), httptest.NewUnstartedServer(h)
+	b.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == counted {
+			n.Add(1)
+		}
+	}
+	b.Start()
+	t.Cleanup(b.Close)
+	return b, n
+}
+
 // TestConnectionsToTheBackendAreUsedAgain: as many requests at a time as there were a moment ago need
 // no new connection.
 func TestConnectionsToTheBackendAreUsedAgain(t *testing.T) {
 	const atOnce = 8
-	var opened, arrived atomic.Int64
+	var arrived atomic.Int64
 	all := make(chan struct{}, atOnce)
-	b := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	b, opened := counting(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		if arrived.Add(1)%atOnce == 0 {
 			for range atOnce {
 				all <- struct{}{}
 			}
 		}
 		<-all
-	}))
-	b.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			opened.Add(1)
-		}
-	}
-	b.Start()
-	defer b.Close()
+	}), http.StateNew)
 	e := front(t, http.NotFoundHandler(), Options{To: parse(t, b.URL)})
 	for range 3 {
 		var clients [atOnce]*client

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,41 +11,13 @@ import (
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/store/breaker"
 	"github.com/headgate/headgate/store/memcachestore"
 )
-
-// pipes is a listener to which connections are made by dial.
-type pipes struct {
-	waiting chan net.Conn
-	closed  chan struct{}
-	once    sync.Once
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.waiting:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
-
-func (p *pipes) dial(context.Context, string) (net.Conn, error) {
-	here, there := net.Pipe()
-	p.waiting <- there
-	return here, nil
-}
 
 // hanging makes connections to a server that reads what it is asked and never answers.
 func hanging(memcachestore.Dialer) memcachestore.Dialer {
@@ -76,11 +47,11 @@ func testWhoHasLittleTimeIsAnswered(t *testing.T, own bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := &pipes{waiting: make(chan net.Conn), closed: make(chan struct{})}
+		l := bufconn.Listen(1 << 16)
 		ctx, stop := context.WithCancel(context.Background())
 		served := make(chan error, 1)
 		go func() { served <- NewServer(Options{Own: own, Checker: limiter}).Serve(ctx, l) }()
-		conn, err := grpc.NewClient("passthrough:///pipe", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(l.dial))
+		conn, err := grpc.NewClient("passthrough:///pipe", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
 		if err != nil {
 			t.Fatal(err)
 		}

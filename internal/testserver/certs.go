@@ -12,6 +12,8 @@ import (
 	"errors"
 	"math/big"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -189,4 +191,18 @@ func writePEM(t testing.TB, dir, name, kind string, der []byte) string {
 		t.Fatalf("write a test certificate: %v", err)
 	}
 	return path
+}
+
+// HTTPServer is a server of HTTPS that shows the certificate and ends with the test.
+func (c *Certificates) HTTPServer(t testing.TB, handler http.Handler) *httptest.Server {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(handler)
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s
 }
